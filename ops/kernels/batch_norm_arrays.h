@@ -2,7 +2,7 @@
 
 namespace horo::ops {
 
-// The arrays of a batch normalisation on a device, all in device memory. Images have their own
+// The arrays of a batch normalisation, in the memory of its backend. Images have their own
 // format; all other arrays are float32 [channels]. The operation may be fused with the addition of
 // images of the same shape and with a ReLU after it: output = relu(normalised + addend).
 
@@ -15,7 +15,8 @@ struct BatchNormTraining {
   float* running_mean;
   float* running_variance;
   double momentum;
-  /// Of the batch, for the backward pass: the mean, and 1 / sqrt(variance + epsilon).
+  /// Of the batch, for the backward pass: the mean, and on a device 1 / sqrt(variance + epsilon),
+  /// on the CPU the biased variance.
   float* mean;
   float* inverse_deviation;
   const void* addend = nullptr;  ///< null: none

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/kernels/cpu/batch_norm.h"
 #include "ops/nn/initialise.h"
 #include "ops/nn/shape_checks.h"
 
@@ -28,65 +27,75 @@ BatchNorm::BatchNorm(const BatchNormOptions& options)
       weight_(make_parameter("weight", {options.channels})),
       bias_(make_parameter("bias", {options.channels})),
       running_mean_{"running_mean", Tensor::zeros({options.channels}), Tensor()},
-      running_variance_{"running_variance", Tensor::zeros({options.channels}), Tensor()},
-      mean_(Shape{options.channels}),
-      variance_(Shape{options.channels}) {
+      running_variance_{"running_variance", Tensor::zeros({options.channels}), Tensor()} {
   HORO_CHECK(options.channels > 0, "BatchNorm: channels is 0; must be at least 1");
+  weight_.is_always_float32 = bias_.is_always_float32 = true;
   // make_parameter() has set one-dimensional parameters to zero, which is correct for the shift
   // only.
   weight_.value.fill(1.0f);
   running_variance_.value.fill(1.0f);
+  BatchNorm::on_move();
+}
+
+// mean_ and deviation_ are allocated once. Consecutive steps may share them because all work of a
+// device is on one stream.
+void BatchNorm::on_move() {
+  operations_ = {};
+  operation_ = nullptr;
+  input_ = Tensor();
+  mean_ = backend().allocate({options_.channels}, DataType::kFloat32);
+  deviation_ = backend().allocate({options_.channels}, DataType::kFloat32);
 }
 
 Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
   const ImageBatch images = normalised_images(options_, shape, pass.training);
-  const auto kernel = kernels_.get(
-      shape, [&] { return std::make_shared<cpu::BatchNormKernel>(images, options_.epsilon); });
-  Tensor output(shape);
+  const auto operation = operations_.get(shape, [&] {
+    return std::shared_ptr(
+        backend().operations().batch_norm(images, options_.epsilon, backend().format()));
+  });
+  Tensor output = backend().allocate(shape);
   if (!pass.training) {
-    kernel->forward_inference(input.data(), weight_.value.data(), bias_.value.data(),
-                              running_mean_.value.data(), running_variance_.value.data(),
-                              output.data());
+    operation->forward_inference({.input = input.raw(),
+                                  .scale = weight_.value.data(),
+                                  .shift = bias_.value.data(),
+                                  .mean = running_mean_.value.data(),
+                                  .variance = running_variance_.value.data(),
+                                  .output = output.raw()});
     return output;
   }
-  kernel->forward_training(input.data(), weight_.value.data(), bias_.value.data(), output.data(),
-                           mean_.data(), variance_.data());
-  update_running_statistics(input.count() / options_.channels);
-  // The shared pointer keeps the kernel of this shape alive until backward(), even if the cache
+  operation->forward_training({.input = input.raw(),
+                               .scale = weight_.value.data(),
+                               .shift = bias_.value.data(),
+                               .output = output.raw(),
+                               .running_mean = running_mean_.value.data(),
+                               .running_variance = running_variance_.value.data(),
+                               .momentum = static_cast<double>(options_.momentum),
+                               .mean = mean_.data(),
+                               .inverse_deviation = deviation_.data()});
+  // The shared pointer keeps the operation of this shape alive until backward(), even if the cache
   // drops it meanwhile.
-  kernel_ = kernel;
+  operation_ = operation;
   input_ = std::move(input);
   return output;
 }
 
-void BatchNorm::update_running_statistics(std::size_t values_per_channel) {
-  const float share = options_.momentum;
-  // The batch is normalised with the biased variance, but the running variance is the unbiased
-  // estimate, as in PyTorch. normalised_images() guarantees at least two values.
-  const auto count = static_cast<float>(values_per_channel);
-  const float unbiased = count / (count - 1.0f);
-  const auto running_mean = running_mean_.value.values();
-  const auto running_variance = running_variance_.value.values();
-  for (std::size_t c = 0; c < options_.channels; ++c) {
-    running_mean[c] += share * (mean_.values()[c] - running_mean[c]);
-    running_variance[c] += share * (variance_.values()[c] * unbiased - running_variance[c]);
-  }
-}
-
-// Uses the input, and the mean and variance of the batch. The normalised values are computed again
-// from these and not stored.
+// Uses the input and the statistics of the batch. The normalised values are computed again from
+// these and not stored.
 Tensor BatchNorm::backward(Tensor output_gradient, const GradientReady& ready) {
-  const auto kernel = std::exchange(kernel_, nullptr);
-  require_gradient(kernel != nullptr, "BatchNorm", output_gradient.shape(), input_.shape());
+  const auto operation = std::exchange(operation_, nullptr);
+  require_gradient(operation != nullptr, "BatchNorm", output_gradient.shape(), input_.shape());
   const Tensor input = std::exchange(input_, Tensor());
-  Tensor input_gradient(input.shape());
-  kernel->backward(input.data(), output_gradient.data(), weight_.value.data(), mean_.data(),
-                   variance_.data(), input_gradient.data(), weight_.gradient.data(),
-                   bias_.gradient.data());
-  for (const Parameter* parameter : parameters()) {
-    if (ready) ready(*parameter);
-  }
+  Tensor input_gradient = backend().allocate(input.shape());
+  operation->backward({.input = input.raw(),
+                       .output_gradient = output_gradient.raw(),
+                       .scale = weight_.value.data(),
+                       .mean = mean_.data(),
+                       .inverse_deviation = deviation_.data(),
+                       .input_gradient = input_gradient.raw(),
+                       .scale_gradient = weight_.gradient.data(),
+                       .shift_gradient = bias_.gradient.data()});
+  report(parameters(), ready);
   return input_gradient;
 }
 

@@ -10,10 +10,6 @@
 
 namespace horo::ops {
 
-namespace cpu {
-class BatchNormKernel;
-}
-
 struct BatchNormOptions {
   std::size_t channels = 0;  ///< required
   float epsilon = 1e-5f;     ///< added to the variance before the square root
@@ -31,7 +27,8 @@ ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input
 /// batch of this rank (at least two values per channel), which also update the running statistics.
 /// Inference uses the running statistics. Source: Ioffe, Szegedy, "Batch normalization" (2015).
 /// Parameters: "weight" (starts as 1), "bias" (0). Buffers: "running_mean" (0), "running_variance"
-/// (1; unbiased, divided by the number of values - 1). All [channels].
+/// (1; unbiased, divided by the number of values - 1). All
+/// [channels] and float32 for every type of the backend.
 class BatchNorm : public Layer {
  public:
   explicit BatchNorm(const BatchNormOptions& options);
@@ -44,19 +41,19 @@ class BatchNorm : public Layer {
   const BatchNormOptions& options() const { return options_; }
 
  private:
-  void update_running_statistics(std::size_t values_per_channel);
+  void on_move() override;
 
   BatchNormOptions options_;
   Parameter weight_;
   Parameter bias_;
   Parameter running_mean_;
   Parameter running_variance_;
-  ShapeCache<cpu::BatchNormKernel> kernels_;
+  ShapeCache<BatchNormOperation> operations_;
   // of the latest training forward:
-  std::shared_ptr<cpu::BatchNormKernel> kernel_;
+  std::shared_ptr<BatchNormOperation> operation_;
   Tensor input_;
   Tensor mean_;
-  Tensor variance_;
+  Tensor deviation_;  // see BatchNormTraining::inverse_deviation
 };
 
 }  // namespace horo::ops

@@ -1,18 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 #include "ops/kernels/shapes.h"
-#include "ops/nn/layer.h"
-#include "ops/nn/shape_cache.h"
+#include "ops/nn/weighted_layer.h"
 
 namespace horo::ops {
-
-namespace cpu {
-class ConvolutionKernel;
-}
 
 struct Conv2dOptions {
   std::size_t in_channels = 0;   ///< required
@@ -35,23 +28,15 @@ ConvolutionShape convolution_shape(const Conv2dOptions& options, const Shape& in
 /// out_channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
 /// Parameters: "weight" [out_channels, in_channels, kernel, kernel] and "bias" [out_channels]. The
 /// weight starts as initialise() draws it for seed 0, the bias as zero.
-class Conv2d : public Layer {
+class Conv2d : public WeightedLayer {
  public:
   explicit Conv2d(const Conv2dOptions& options);
-
-  Tensor forward(Tensor input, const Pass& pass) override;
-  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
-  std::vector<Parameter*> parameters() override;
   const Conv2dOptions& options() const { return options_; }
 
  private:
+  Plan make_plan(const Shape& input) const override;
+
   Conv2dOptions options_;
-  Parameter weight_;
-  Parameter bias_;
-  ShapeCache<cpu::ConvolutionKernel> kernels_;
-  std::shared_ptr<cpu::ConvolutionKernel> kernel_;  // of the latest training forward
-  Tensor input_;                                    // of the latest training forward
-  Shape output_shape_;                              // of the latest training forward
 };
 
 }  // namespace horo::ops

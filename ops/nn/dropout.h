@@ -1,9 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <vector>
 
+#include "ops/kernels/device/dropout.h"
 #include "ops/nn/layer.h"
 
 namespace horo::ops {
@@ -13,8 +12,8 @@ struct DropoutOptions {
 };
 
 /// In training, sets each value to zero with the given probability and multiplies the others by 1 /
-/// (1 - probability), so that the expectation is unchanged. Inference returns the input. Works in
-/// place on any shape [batch, ...]. The mask depends on pass.seed, pass.step, the sample's global
+/// (1 - probability), so that the expectation is unchanged. Inference returns the input. Any shape
+/// [batch, ...]. The mask depends on pass.seed, pass.step, the sample's global
 /// index and the feature, so it does not depend on the rank that has the sample. Sequential gives
 /// each of its layers its own seed; two Dropouts called directly with one Pass draw the same mask.
 class Dropout : public Layer {
@@ -27,10 +26,16 @@ class Dropout : public Layer {
   const DropoutOptions& options() const { return options_; }
 
  private:
+  /// The choice of the latest training forward.
+  struct Choice {
+    Shape shape;
+    device_kernels::DropoutDraw draw;
+    Tensor mask;
+  };
+  void on_move() override { choice_.reset(); }
+
   DropoutOptions options_;
-  float scale_;                     // 1 / (1 - probability)
-  std::vector<std::uint8_t> kept_;  // of the latest training forward
-  std::optional<Shape> shape_;      // of the latest training forward
+  std::optional<Choice> choice_;
 };
 
 }  // namespace horo::ops

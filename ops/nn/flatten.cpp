@@ -16,14 +16,14 @@ Tensor Flatten::forward(Tensor input, const Pass& pass) {
   const Shape shape = input.shape();
   const Shape flat = flattened(shape);
   if (pass.training) shape_ = shape;
-  return std::move(input).reshaped(flat);
+  return backend().in_host_order(std::move(input), backend().type()).reshaped(flat);
 }
 
 Tensor Flatten::backward(Tensor output_gradient, const GradientReady&) {
   const std::optional<Shape> shape = std::exchange(shape_, std::nullopt);
   require_gradient(shape.has_value(), "Flatten", output_gradient.shape(),
                    shape ? flattened(*shape) : Shape());
-  return std::move(output_gradient).reshaped(*shape);
+  return backend().in_own_order(std::move(output_gradient).reshaped(*shape), backend().type());
 }
 
 }  // namespace horo::ops

@@ -10,7 +10,8 @@ namespace horo::ops {
 /// scalar or an input without elements.
 Shape flattened(const Shape& input);
 
-/// Reshapes [batch, ...] to [batch, features]. Copies no values.
+/// Reshapes [batch, ...] to [batch, features]. The features are in host order for every layout, so
+/// that a Linear after it has the same weights on all backends.
 class Flatten : public Layer {
  public:
   Tensor forward(Tensor input, const Pass& pass) override;

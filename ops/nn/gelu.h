@@ -12,6 +12,8 @@ class Gelu : public Layer {
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
 
  private:
+  void on_move() override { input_ = Tensor(); }
+
   Tensor input_;  // of the latest training forward
 };
 

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <optional>
-
 #include "ops/kernels/shapes.h"
-#include "ops/nn/layer.h"
+#include "ops/nn/pool_layer.h"
 
 namespace horo::ops {
 
@@ -12,13 +10,12 @@ ImageBatch averaged_images(const Shape& input);
 
 /// The average of every channel of every image: [batch, channels, height, width] to
 /// [batch, channels].
-class GlobalAveragePool : public Layer {
+class GlobalAveragePool : public PoolLayer {
  public:
-  Tensor forward(Tensor input, const Pass& pass) override;
-  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  GlobalAveragePool() : PoolLayer("GlobalAveragePool") {}
 
  private:
-  std::optional<Shape> shape_;  // of the latest training forward's input
+  Plan make_plan(const Shape& input) const override;
 };
 
 }  // namespace horo::ops

@@ -1,18 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
-#include <vector>
 
 #include "ops/kernels/shapes.h"
-#include "ops/nn/layer.h"
-#include "ops/nn/shape_cache.h"
+#include "ops/nn/weighted_layer.h"
 
 namespace horo::ops {
-
-namespace cpu {
-class InnerProductKernel;
-}
 
 struct LinearOptions {
   std::size_t in_features = 0;   ///< required
@@ -29,22 +22,15 @@ InnerProductShape inner_product_shape(const LinearOptions& options, const Shape&
 /// output = input * weight^T + bias: [batch, in_features] to [batch, out_features].
 /// Parameters: "weight" [out_features, in_features] and "bias" [out_features]. The weight starts as
 /// initialise() draws it for seed 0, the bias as zero.
-class Linear : public Layer {
+class Linear : public WeightedLayer {
  public:
   explicit Linear(const LinearOptions& options);
-
-  Tensor forward(Tensor input, const Pass& pass) override;
-  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
-  std::vector<Parameter*> parameters() override;
   const LinearOptions& options() const { return options_; }
 
  private:
+  Plan make_plan(const Shape& input) const override;
+
   LinearOptions options_;
-  Parameter weight_;
-  Parameter bias_;
-  ShapeCache<cpu::InnerProductKernel> kernels_;
-  std::shared_ptr<cpu::InnerProductKernel> kernel_;  // of the latest training forward
-  Tensor input_;                                     // of the latest training forward
 };
 
 }  // namespace horo::ops

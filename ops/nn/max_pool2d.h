@@ -1,17 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 
 #include "ops/kernels/shapes.h"
-#include "ops/nn/layer.h"
-#include "ops/nn/shape_cache.h"
+#include "ops/nn/pool_layer.h"
 
 namespace horo::ops {
-
-namespace cpu {
-class MaxPoolKernel;
-}
 
 struct MaxPool2dOptions {
   std::size_t kernel = 2;   ///< pixels; height and width of the window
@@ -24,20 +18,15 @@ PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input);
 
 /// Computes the largest value of every window: [batch, channels, height, width] to [batch,
 /// channels, h, w], where h = (height + 2 padding - kernel) / stride + 1, rounded down.
-class MaxPool2d : public Layer {
+class MaxPool2d : public PoolLayer {
  public:
   explicit MaxPool2d(const MaxPool2dOptions& options = {});
-
-  Tensor forward(Tensor input, const Pass& pass) override;
-  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   const MaxPool2dOptions& options() const { return options_; }
 
  private:
+  Plan make_plan(const Shape& input) const override;
+
   MaxPool2dOptions options_;
-  ShapeCache<cpu::MaxPoolKernel> kernels_;
-  std::shared_ptr<cpu::MaxPoolKernel> kernel_;  // of the latest training forward
-  Shape input_shape_;                           // of the latest training forward
-  Shape output_shape_;                          // of the latest training forward
 };
 
 }  // namespace horo::ops

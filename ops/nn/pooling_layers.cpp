@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/kernels/cpu/pooling.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/max_pool2d.h"
 #include "ops/nn/shape_checks.h"
@@ -21,7 +20,7 @@ PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
   return {images_of(input), window};
 }
 
-MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
+MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : PoolLayer("MaxPool2d"), options_(options) {
   HORO_CHECK(options.kernel > 0, "MaxPool2d: kernel is 0; must be at least 1");
   // With padding of at most half a window, every window contains a pixel of the image.
   HORO_CHECK(2 * options.padding <= options.kernel,
@@ -29,32 +28,10 @@ MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : options_(options) {
                          options.kernel));
 }
 
-Tensor MaxPool2d::forward(Tensor input, const Pass& pass) {
-  const Shape& shape = input.shape();
-  const PoolShape pool = pool_shape(options_, shape);
-  const auto kernel =
-      kernels_.get(shape, [&] { return std::make_shared<cpu::MaxPoolKernel>(pool); });
-  Tensor output(shape_of(pool.output()));
-  if (!pass.training) {
-    kernel->forward_inference(input.data(), output.data());
-    return output;
-  }
-  // The kernel stores the largest pixels of its latest training pass, so backward() must use the
-  // same kernel object.
-  kernel->forward_training(input.data(), output.data());
-  kernel_ = kernel;
-  input_shape_ = shape;
-  output_shape_ = output.shape();
-  return output;
-}
-
-// Needs neither input nor output: the kernel has recorded the largest pixels.
-Tensor MaxPool2d::backward(Tensor output_gradient, const GradientReady&) {
-  const auto kernel = std::exchange(kernel_, nullptr);
-  require_gradient(kernel != nullptr, "MaxPool2d", output_gradient.shape(), output_shape_);
-  Tensor input_gradient(input_shape_);
-  kernel->backward(output_gradient.data(), input_gradient.data());
-  return input_gradient;
+PoolLayer::Plan MaxPool2d::make_plan(const Shape& input) const {
+  const PoolShape shape = pool_shape(options_, input);
+  return {input, shape_of(shape.output()),
+          backend().operations().max_pool(shape, backend().format())};
 }
 
 ImageBatch averaged_images(const Shape& input) {
@@ -62,24 +39,44 @@ ImageBatch averaged_images(const Shape& input) {
   return images_of(input);
 }
 
-Tensor GlobalAveragePool::forward(Tensor input, const Pass& pass) {
+PoolLayer::Plan GlobalAveragePool::make_plan(const Shape& input) const {
+  const ImageBatch images = averaged_images(input);
+  return {input,
+          {images.batch, images.channels},
+          backend().operations().average_pool(images, backend().format())};
+}
+
+// An operation may store what its backward pass needs, so backward() uses the operation of the
+// latest training pass.
+Tensor PoolLayer::forward(Tensor input, const Pass& pass) {
   const Shape& shape = input.shape();
-  const ImageBatch images = averaged_images(shape);
-  Tensor output(Shape{images.batch, images.channels});
-  cpu::global_average_pool(input.values(), images.height * images.width, output.values());
-  // The gradient of an average does not depend on the input, so only its shape is stored.
-  if (pass.training) shape_ = shape;
+  const auto plan = plans_.get(shape, [&] { return std::make_shared<Plan>(make_plan(shape)); });
+  Tensor output = backend().allocate(plan->output);
+  plan->operation->forward(input.raw(), output.raw(), pass.training);
+  if (!pass.training) return output;
+  plan_ = plan;
+  if (plan->operation->reads_forward_arrays()) {
+    input_ = std::move(input);
+    output_ = output.shared();
+  }
   return output;
 }
 
-Tensor GlobalAveragePool::backward(Tensor output_gradient, const GradientReady&) {
-  const std::optional<Shape> shape = std::exchange(shape_, std::nullopt);
-  require_gradient(shape.has_value(), "GlobalAveragePool", output_gradient.shape(),
-                   shape ? Shape{(*shape)[0], (*shape)[1]} : Shape());
-  Tensor input_gradient(*shape);
-  cpu::global_average_pool_backward(output_gradient.values(), (*shape)[2] * (*shape)[3],
-                                    input_gradient.values());
+Tensor PoolLayer::backward(Tensor output_gradient, const GradientReady&) {
+  const auto plan = std::exchange(plan_, nullptr);
+  require_gradient(plan != nullptr, kind_, output_gradient.shape(), plan ? plan->output : Shape());
+  const Tensor input = std::exchange(input_, Tensor());
+  const Tensor output = std::exchange(output_, Tensor());
+  Tensor input_gradient = backend().allocate(plan->input);
+  plan->operation->backward(input.raw(), output.raw(), output_gradient.raw(), input_gradient.raw());
   return input_gradient;
+}
+
+void PoolLayer::on_move() {
+  plans_ = {};
+  plan_ = nullptr;
+  input_ = Tensor();
+  output_ = Tensor();
 }
 
 }  // namespace horo::ops

@@ -1,22 +1,13 @@
 #include "ops/nn/residual_block.h"
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
-#include "ops/nn/stage_walk.h"
+#include "ops/nn/relu.h"
+#include "ops/nn/shape_checks.h"
 
 namespace horo::ops {
-namespace {
-
-void add_in_place(Tensor& sum, const Tensor& term) {
-  std::ranges::transform(sum.values(), term.values(), sum.data(), std::plus<>());
-}
-
-}  // namespace
-
 ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
   const std::size_t channels = options.out_channels;
   residual_
@@ -41,28 +32,41 @@ ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
       .add("shortcut_norm", BatchNorm({.channels = channels}));
 }
 
-// Layers own their input and may overwrite it, so one of the branches gets a copy.
+// Both branches read the same input. A layer overwrites only memory that no other tensor shares.
 Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
-  Tensor sum = residual_.forward(input.clone(), pass);
-  add_in_place(sum, shortcut_.forward(std::move(input), pass));
-  return relu_.forward(std::move(sum), pass);
+  Tensor residual = residual_.forward(input.shared(), pass);
+  const Tensor shortcut = shortcut_.forward(std::move(input), pass);
+  Tensor output = backend().add_relu(std::move(residual), shortcut);
+  if (pass.training) output_ = output.shared();
+  return output;
 }
 
-// The sum passes its gradient to both branches unchanged. Both branches read the input, so its
-// gradient is the sum of their input gradients.
+// dx = residual'(g) + shortcut'(g), where g is the gradient by the sum of the branches.
 Tensor ResidualBlock::backward(Tensor output_gradient, const GradientReady& ready) {
-  Tensor gradient = relu_.backward(std::move(output_gradient), ready);
-  Tensor sum = residual_.backward(gradient.clone(), ready);
-  add_in_place(sum, shortcut_.backward(std::move(gradient), ready));
-  return sum;
+  BranchGradients by = backward_branches(backward_relu(std::move(output_gradient)), ready);
+  return backend().add(std::move(by.residual), by.shortcut);
 }
 
-std::vector<Parameter*> ResidualBlock::parameters() {
-  return joined(residual_.parameters(), shortcut_.parameters());
+Tensor ResidualBlock::backward_relu(Tensor output_gradient) {
+  const Tensor output = std::exchange(output_, Tensor());
+  require_gradient(output.count() > 0, "ResidualBlock", output_gradient.shape(), output.shape());
+  return backend().relu_backward(std::move(output_gradient), output);
 }
 
-std::vector<Parameter*> ResidualBlock::buffers() {
-  return joined(residual_.buffers(), shortcut_.buffers());
+// The gradient by the output of this block is the sum of the two gradients of the next block. One
+// kernel adds them and applies the derivative of ReLU. Shapes need no check here: the next block
+// has computed both gradients.
+Tensor ResidualBlock::backward_relu(BranchGradients of_next) {
+  const Tensor output = std::exchange(output_, Tensor());
+  return backend().add_relu_backward(std::move(of_next.residual), of_next.shortcut, output);
+}
+
+ResidualBlock::BranchGradients ResidualBlock::backward_branches(Tensor gradient,
+                                                                const GradientReady& ready) {
+  BranchGradients by;
+  by.residual = residual_.backward(gradient.shared(), ready);
+  by.shortcut = shortcut_.backward(std::move(gradient), ready);
+  return by;
 }
 
 }  // namespace horo::ops

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/nn/relu.h"
 #include "ops/nn/sequential.h"
 
 namespace horo::ops {
@@ -27,17 +26,25 @@ class ResidualBlock : public Layer {
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
-  std::vector<Parameter*> parameters() override;
-  std::vector<Parameter*> buffers() override;
-  /// The two branches whose sum is the input of the ReLU. A branch without layers is the input
-  /// itself.
-  const Sequential& residual() const { return residual_; }
-  const Sequential& shortcut() const { return shortcut_; }
+  std::vector<Layer*> children() override { return {&residual_, &shortcut_}; }
+
+  /// The gradient by the input is the sum of the gradients of both branches.
+  struct BranchGradients {
+    Tensor residual;
+    Tensor shortcut;
+  };
+  // The parts of backward(), which ResidualChain calls: first through the ReLU, from the gradient
+  // by the output or from the two gradients of the next block, then through the branches.
+  Tensor backward_relu(Tensor output_gradient);
+  Tensor backward_relu(BranchGradients of_next);
+  BranchGradients backward_branches(Tensor gradient, const GradientReady& ready);
 
  private:
+  void on_move() override { output_ = Tensor(); }
+
   Sequential residual_;
   Sequential shortcut_;  // empty: the input itself
-  Relu relu_;
+  Tensor output_;        // of the latest training forward
 };
 
 }  // namespace horo::ops

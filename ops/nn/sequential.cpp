@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "horo/base/error.h"
+#include "horo/base/hash.h"
 #include "ops/nn/stage_walk.h"
 
 namespace horo::ops {
@@ -17,7 +18,11 @@ Sequential& Sequential::add(std::string name, std::unique_ptr<Layer> layer) {
   // Names become paths. A nested container has already prefixed the names of its own layers.
   for (auto* parameter : layer->parameters()) parameter->name = name + "." + parameter->name;
   for (auto* buffer : layer->buffers()) buffer->name = name + "." + buffer->name;
-  stages_.push_back(make_stage(std::move(name), std::move(layer)));
+  layer->move_to(backend());
+  const std::uint64_t name_hash = Hash().add(name).value();
+  stages_.push_back({std::move(name), name_hash, layer.get()});
+  layers_.push_back(std::move(layer));
+  fused_ = fuse(stages_, backend());
   return *this;
 }
 
@@ -26,15 +31,19 @@ Sequential& Sequential::add(std::unique_ptr<Layer> layer) {
 }
 
 Tensor Sequential::forward(Tensor input, const Pass& pass) {
-  return forward_through(stages_, std::move(input), pass);
+  return forward_through(fused_.stages, std::move(input), pass);
 }
 
 Tensor Sequential::backward(Tensor output_gradient, const GradientReady& ready) {
-  return backward_through(stages_, std::move(output_gradient), ready);
+  return backward_through(fused_.stages, std::move(output_gradient), ready);
 }
 
-std::vector<Parameter*> Sequential::parameters() { return parameters_of(stages_); }
+std::vector<Layer*> Sequential::children() {
+  std::vector<Layer*> all;
+  for (const auto& layer : layers_) all.push_back(layer.get());
+  return all;
+}
 
-std::vector<Parameter*> Sequential::buffers() { return buffers_of(stages_); }
+void Sequential::on_move() { fused_ = fuse(stages_, backend()); }
 
 }  // namespace horo::ops

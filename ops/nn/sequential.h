@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/nn/fusion.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/stage.h"
 
@@ -14,7 +15,8 @@ namespace horo::ops {
 
 /// A layer that owns other layers and applies them in order. Names of parameters and buffers begin
 /// with the name of their layer, "conv1.weight", or with its index, "0.weight". Every layer gets
-/// its own pass.seed, derived from pass.seed and the name of the layer. Errors name the layer.
+/// its own pass.seed, derived from pass.seed and the name of the layer. Errors name the layer. On a
+/// backend that fuses layers, groups of them are computed together; see fuse().
 class Sequential : public Layer {
  public:
   /// Appends a layer. Throws InvalidArgument if `name` is empty or taken.
@@ -31,6 +33,7 @@ class Sequential : public Layer {
 
   std::size_t size() const { return stages_.size(); }
   const std::string& name_of(std::size_t index) const { return stages_[index].name; }
+  const std::vector<Stage>& stages() const { return stages_; }
   Layer& operator[](std::size_t index) { return *stages_[index].layer; }
   const Layer& operator[](std::size_t index) const { return *stages_[index].layer; }
 
@@ -38,11 +41,14 @@ class Sequential : public Layer {
   /// Stops at a layer that returns an empty gradient. Throws InvalidArgument if a layer before it
   /// has parameters.
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
-  std::vector<Parameter*> parameters() override;
-  std::vector<Parameter*> buffers() override;
+  std::vector<Layer*> children() override;
 
  private:
-  std::vector<Stage<Layer>> stages_;
+  void on_move() override;
+
+  std::vector<std::unique_ptr<Layer>> layers_;
+  std::vector<Stage> stages_;  // one for each layer
+  FusedStages fused_;          // the stages that passes use
 };
 
 }  // namespace horo::ops

@@ -1,18 +1,18 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
+
+#include "ops/nn/layer.h"
 
 namespace horo::ops {
 
-/// A named layer of a network, either a Layer or a DeviceLayer.
-template <typename AnyLayer>
+/// A named layer of a network.
 struct Stage {
   std::string name;
-  std::uint64_t name_hash;  ///< part of the seeds of its passes
-  std::unique_ptr<AnyLayer> layer;
-  /// The layer replaces several stages, of which `name` is the first. It sets their seeds and names
+  std::uint64_t name_hash = 0;  ///< part of the seeds of its passes
+  Layer* layer = nullptr;       ///< borrowed
+  /// The layer computes several stages, of which `name` is the first. It sets their seeds and names
   /// them in its errors.
   bool is_group = false;
 };

@@ -11,7 +11,7 @@ using device_kernels::GradientVerdict;
 // Gradients with equal type and scale form a group, and each group is measured at once. The order
 // of the groups and tensors fixes the order of the sum and with it the bits of the norm.
 MeasuredGradients::MeasuredGradients(device::Device& device, device::Stream& stream,
-                                     const std::vector<DeviceParameter*>& parameters,
+                                     const std::vector<Parameter*>& parameters,
                                      std::span<const ReducedGradient> gradients)
     : verdict_(device.allocate(sizeof(GradientVerdict))) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -55,11 +55,10 @@ std::size_t padded_bytes(std::size_t bytes) {
 // tensors of a bucket are then contiguous, and the exchange needs no copy into a fused buffer.
 // Tensors of one type are adjacent because a bucket has one type.
 DeviceGradients::DeviceGradients(device::Device& device, device::Stream& stream,
-                                 const std::vector<DeviceParameter*>& parameters)
+                                 const std::vector<Parameter*>& parameters)
     : tensors_(parameters.size() + 1) {
   std::size_t total = kAlignment;
-  for (const DeviceParameter* parameter : parameters)
-    total += padded_bytes(parameter->gradient.bytes());
+  for (const Parameter* parameter : parameters) total += padded_bytes(parameter->gradient.bytes());
   memory_ = std::make_shared<device::Memory>(allocate_for_exchange(device, total));
   stream.fill(memory_->data(), 0, total);
 

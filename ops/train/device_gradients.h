@@ -8,7 +8,7 @@
 #include "horo/gradient_sync.h"
 #include "horo/horo.h"
 #include "ops/kernels/device/gradient_norm.h"
-#include "ops/nn/device/device_layer.h"
+#include "ops/nn/layer.h"
 
 namespace horo::ops {
 
@@ -18,7 +18,7 @@ class MeasuredGradients {
  public:
   /// gradients[i] is the location of the reduced gradient of parameters[i]. It must not move.
   MeasuredGradients(device::Device& device, device::Stream& stream,
-                    const std::vector<DeviceParameter*>& parameters,
+                    const std::vector<Parameter*>& parameters,
                     std::span<const ReducedGradient> gradients);
 
   /// Submits the measurement to `stream`; see measure_gradients().
@@ -49,7 +49,7 @@ class DeviceGradients {
   /// Points the gradient of every parameter into the block. The parameters must outlive this
   /// object. `stream` clears the memory.
   DeviceGradients(device::Device& device, device::Stream& stream,
-                  const std::vector<DeviceParameter*>& parameters);
+                  const std::vector<Parameter*>& parameters);
 
   /// The tensors for a GradientSync: one per parameter, in order, then the loss.
   std::span<const NamedTensor> tensors() const { return tensors_; }

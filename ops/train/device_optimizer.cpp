@@ -7,17 +7,14 @@
 #include <typeinfo>
 
 #include "horo/base/error.h"
-#include "ops/nn/device/to_device.h"
 #include "ops/optim/update_rules.h"
-#include "ops/tensor/tensor_transfer.h"
 
 namespace horo::ops {
 namespace {
 
 using device_kernels::AdamWClock;
 
-device_kernels::UpdateTypes types_of(const DeviceParameter& parameter,
-                                     const ReducedGradient& gradient) {
+device_kernels::UpdateTypes types_of(const Parameter& parameter, const ReducedGradient& gradient) {
   // Without a copy no second type is written.
   const bool has_copy = parameter.copy.count() > 0;
   return {.gradient = gradient.type, .copy = has_copy ? parameter.copy.type() : DataType::kFloat32};
@@ -47,21 +44,21 @@ std::string describe(const OptimizerOptions& options) {
 }
 
 DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
-                                 const std::vector<DeviceParameter*>& parameters,
+                                 const std::vector<Parameter*>& parameters,
                                  std::span<const ReducedGradient> gradients,
                                  const OptimizerOptions& options)
     : options_(options),
       states_(count_states(options)),
       clock_(device.allocate(sizeof(AdamWClock))) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    DeviceParameter& one = *parameters[i];
+    Parameter& one = *parameters[i];
     const Shape& shape = one.value.shape();
     float* state[AdamWRule::kStates] = {};
     for (std::size_t kind = 0; kind < states_.size(); ++kind) {
       Tensor values(shape, DataType::kFloat32, device,
                     device.allocate(shape.count() * sizeof(float)));
       state[kind] = values.data();
-      states_[kind].push_back({std::move(values), one.is_channels_last});
+      states_[kind].push_back(std::move(values));
     }
     if (std::holds_alternative<SgdOptions>(options_))
       add(of_sgd_, one, gradients[i],
@@ -73,12 +70,12 @@ DeviceOptimizer::DeviceOptimizer(device::Device& device, device::Stream& stream,
   // Submitted last: if something above throws, no work on the stream uses the memory that is then
   // freed.
   stream.fill(clock_.data(), 0, sizeof(AdamWClock));
-  for (std::vector<State>& kind : states_)
-    for (State& state : kind) stream.fill(state.values.raw(), 0, state.values.bytes());
+  for (std::vector<Tensor>& kind : states_)
+    for (Tensor& state : kind) stream.fill(state.raw(), 0, state.bytes());
 }
 
 template <typename Entry>
-void DeviceOptimizer::add(Groups<Entry>& groups, const DeviceParameter& parameter,
+void DeviceOptimizer::add(Groups<Entry>& groups, const Parameter& parameter,
                           const ReducedGradient& gradient, const Entry& entry) {
   const device_kernels::UpdateTypes types = types_of(parameter, gradient);
   const auto scale = static_cast<float>(gradient.scale);
@@ -114,33 +111,30 @@ void DeviceOptimizer::set_learning_rate(float learning_rate) {
   std::visit([&](auto& options) { options.learning_rate = learning_rate; }, options_);
 }
 
-void DeviceOptimizer::upload_state(Optimizer& from, DeviceCompute& compute) {
-  TensorTransfer transfer(compute.device());
+void DeviceOptimizer::upload_state(Optimizer& from, DeviceBackend& backend) {
+  // Copied, because the entries for the kernels refer to the memory of the states.
   const std::vector<Optimizer::State> states = from.states();
   for (std::size_t kind = 0; kind < states_.size(); ++kind)
     for (std::size_t i = 0; i < states_[kind].size(); ++i) {
-      State& own = states_[kind][i];
-      upload(states[kind].tensors[i], own.values, own.is_channels_last, transfer, compute);
+      const Tensor moved = backend.from_host(states[kind].tensors[i].shared());
+      backend.stream().copy(states_[kind][i].raw(), moved.raw(), moved.bytes());
     }
-  const device::Memory pinned = compute.device().allocate_pinned(sizeof(AdamWClock));
+  const device::Memory pinned = backend.device().allocate_pinned(sizeof(AdamWClock));
   AdamWClock clock;
   for (const std::int64_t steps : from.counters()) clock.steps = steps;
   std::memcpy(pinned.data(), &clock, sizeof clock);
-  compute.stream().copy(clock_.data(), pinned.data(), sizeof clock);
-  compute.stream().synchronize();
+  backend.stream().copy(clock_.data(), pinned.data(), sizeof clock);
+  backend.stream().synchronize();
 }
 
-void DeviceOptimizer::download_state(Optimizer& to, DeviceCompute& compute) {
-  TensorTransfer transfer(compute.device());
+void DeviceOptimizer::download_state(Optimizer& to, DeviceBackend& backend) {
   const std::vector<Optimizer::State> states = to.states();
   for (std::size_t kind = 0; kind < states_.size(); ++kind)
-    for (std::size_t i = 0; i < states_[kind].size(); ++i) {
-      const State& own = states_[kind][i];
-      download(own.values, own.is_channels_last, states[kind].tensors[i], transfer, compute);
-    }
-  const device::Memory pinned = compute.device().allocate_pinned(sizeof(AdamWClock));
-  compute.stream().copy(pinned.data(), clock_.data(), sizeof(AdamWClock));
-  compute.stream().synchronize();
+    for (std::size_t i = 0; i < states_[kind].size(); ++i)
+      states[kind].tensors[i] = backend.to_host(states_[kind][i]);
+  const device::Memory pinned = backend.device().allocate_pinned(sizeof(AdamWClock));
+  backend.stream().copy(pinned.data(), clock_.data(), sizeof(AdamWClock));
+  backend.stream().synchronize();
   AdamWClock clock;
   std::memcpy(&clock, pinned.data(), sizeof clock);
   for (std::int64_t& steps : to.counters()) steps = clock.steps;

@@ -7,9 +7,9 @@
 
 #include "horo/device/device.h"
 #include "horo/gradient_sync.h"
+#include "ops/backend/device/device_backend.h"
 #include "ops/kernels/device/update.h"
-#include "ops/nn/device/device_compute.h"
-#include "ops/nn/device/device_layer.h"
+#include "ops/nn/layer.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 
@@ -34,7 +34,7 @@ class DeviceOptimizer {
   /// Borrows the parameters. gradients[i] is the location of the reduced gradient of parameters[i].
   /// It must not move. The optimizer state starts as zero.
   DeviceOptimizer(device::Device& device, device::Stream& stream,
-                  const std::vector<DeviceParameter*>& parameters,
+                  const std::vector<Parameter*>& parameters,
                   std::span<const ReducedGradient> gradients, const OptimizerOptions& options);
 
   /// Submits the update to `stream`. The scale of the reduced gradients replaces use.scale. A step
@@ -44,15 +44,11 @@ class DeviceOptimizer {
 
   /// Copies the state of `from`, an optimizer with the same options and parameters, to the device.
   /// Blocks until the device is done.
-  void upload_state(Optimizer& from, DeviceCompute& compute);
+  void upload_state(Optimizer& from, DeviceBackend& backend);
   /// Copies the state back to `to`. Blocks until the device is done.
-  void download_state(Optimizer& to, DeviceCompute& compute);
+  void download_state(Optimizer& to, DeviceBackend& backend);
 
  private:
-  struct State {
-    Tensor values;  // in the element order of the device
-    bool is_channels_last;
-  };
   template <typename Entry>
   struct Group {
     device_kernels::UpdateTypes types;
@@ -63,11 +59,11 @@ class DeviceOptimizer {
   using Groups = std::vector<Group<Entry>>;
 
   template <typename Entry>
-  static void add(Groups<Entry>& groups, const DeviceParameter& parameter,
+  static void add(Groups<Entry>& groups, const Parameter& parameter,
                   const ReducedGradient& gradient, const Entry& entry);
 
   OptimizerOptions options_;
-  std::vector<std::vector<State>> states_;  // [kind][parameter]
+  std::vector<std::vector<Tensor>> states_;  // [kind][parameter]
   Groups<device_kernels::SgdTensor> of_sgd_;
   Groups<device_kernels::AdamWTensor> of_adamw_;
   device::Memory clock_;  // AdamW: the number of steps

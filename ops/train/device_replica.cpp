@@ -44,8 +44,8 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimize
       optimizer_(optimizer),
       options_(checking(options)),
       enter_(std::move(enter)),
-      step_(context, model, checked(optimizer, model), training, options_),
-      upload_(*training.device, step_.compute().allocator()),
+      optimizer_options_(checked(optimizer, model)),
+      training_(training),
       score_(training.device->allocate_pinned(sizeof(BatchScore))) {
   for (Slot& slot : slots_) {
     slot.words = training.device->allocate_pinned(sizeof(Words));
@@ -56,53 +56,51 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimize
 
 void DeviceReplica::share_state() {
   broadcast_state(context_, model_, optimizer_);
-  upload_values(model_, step_.network(), step_.compute());
-  step_.optimizer().upload_state(optimizer_, step_.compute());
+  step_.emplace(context_, model_, optimizer_options_, training_, options_);
+  upload_.emplace(*training_.device, step_->backend().allocator());
+  step_->optimizer().upload_state(optimizer_, step_->backend());
 }
 
 void DeviceReplica::bring_back() {
-  download_values(step_.network(), model_, step_.compute());
-  step_.optimizer().download_state(optimizer_, step_.compute());
+  step_->optimizer().download_state(optimizer_, step_->backend());
+  model_.move_to(cpu_backend());
 }
 
-void DeviceReplica::average_buffers() {
-  download_values(step_.network(), model_, step_.compute());
-  ops::average_buffers(context_, model_);
-  upload_values(model_, step_.network(), step_.compute());
-}
+void DeviceReplica::average_buffers() { ops::average_buffers(context_, model_); }
 
 // The host runs ahead of the device by at most the number of slots. With all slots in use it waits
 // for the oldest step, whose pinned words the new step would overwrite.
 void DeviceReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   if (steps_ - told_ == slots_.size()) known_.push_back(wait_for_oldest());
   enter_(StepPhase::kForward);
-  DeviceBatch on_device = upload_.upload(batch, step_.stream());
+  DeviceBatch on_device = upload_->upload(batch, step_->stream());
   mark(0);
-  const Tensor logits = step_.forward(
-      on_device,
-      {.training = true, .seed = pass.seed, .step = pass.step, .samples = on_device.samples});
+  const Tensor logits = step_->forward(on_device, {.training = true,
+                                                   .seed = pass.seed,
+                                                   .step = pass.step,
+                                                   .samples = {on_device.samples, on_device.rows}});
   mark(1);
   enter_(StepPhase::kBackward);
-  step_.backward(logits, on_device, normaliser);
+  step_->backward(logits, on_device, normaliser);
   mark(2);
 }
 
 void DeviceReplica::end_step(std::optional<float> learning_rate) {
   enter_(StepPhase::kExposedCommunication);
-  step_.exchange();
+  step_->exchange();
   mark(3);
   enter_(StepPhase::kOptimizer);
   if (learning_rate) {
     optimizer_.set_learning_rate(*learning_rate);
-    step_.optimizer().set_learning_rate(*learning_rate);
+    step_->optimizer().set_learning_rate(*learning_rate);
   }
-  step_.update();
+  step_->update();
   mark(4);
   std::byte* const words = slot().words.data();
-  step_.stream().copy(words + offsetof(Words, loss), step_.loss().data, sizeof(float));
-  step_.stream().copy(words + offsetof(Words, verdict), step_.verdict(), sizeof(GradientVerdict));
+  step_->stream().copy(words + offsetof(Words, loss), step_->loss().data, sizeof(float));
+  step_->stream().copy(words + offsetof(Words, verdict), step_->verdict(), sizeof(GradientVerdict));
   // The event follows both copies, so that the host may read the words once the event is complete.
-  step_.stream().record(*slot().told);
+  step_->stream().record(*slot().told);
   ++steps_;
 }
 
@@ -121,10 +119,10 @@ StepOutcome DeviceReplica::wait_for_oldest() {
   const Slot& slot = slots_[told_++ % slots_.size()];
   slot.told->synchronize();
   // Throws the error of a failed exchange, so that its outcome is never reported.
-  step_.sync().check();
+  step_->sync().check();
   Words words;
   std::memcpy(&words, slot.words.data(), sizeof words);
-  return {.loss = words.loss * static_cast<float>(step_.loss().scale),
+  return {.loss = words.loss * static_cast<float>(step_->loss().scale),
           .was_clipped = options_.clip_norm && words.verdict.skip == 0 &&
                          words.verdict.norm > *options_.clip_norm,
           .why_skipped = why_skipped(words.verdict),
@@ -132,7 +130,7 @@ StepOutcome DeviceReplica::wait_for_oldest() {
 }
 
 StepTimes DeviceReplica::times_of(const Slot& slot) {
-  const device::Device& device = step_.compute().device();
+  const device::Device& device = step_->backend().device();
   constexpr std::array kPhases{StepPhase::kForward, StepPhase::kBackward,
                                StepPhase::kExposedCommunication, StepPhase::kOptimizer};
   StepTimes times;
@@ -143,11 +141,11 @@ StepTimes DeviceReplica::times_of(const Slot& slot) {
 }
 
 std::size_t DeviceReplica::count_correct(Batch batch) {
-  DeviceBatch on_device = upload_.upload(batch, step_.stream());
-  const Tensor logits = step_.forward(on_device, {});
-  step_.score(logits, on_device);
-  step_.stream().copy(score_.data(), step_.batch_score(), sizeof(BatchScore));
-  step_.stream().synchronize();
+  DeviceBatch on_device = upload_->upload(batch, step_->stream());
+  const Tensor logits = step_->forward(on_device, {});
+  step_->score(logits, on_device);
+  step_->stream().copy(score_.data(), step_->batch_score(), sizeof(BatchScore));
+  step_->stream().synchronize();
   BatchScore result;
   std::memcpy(&result, score_.data(), sizeof result);
   return result.correct;

@@ -19,11 +19,13 @@ namespace horo::ops {
 /// in evaluation, and when it is several steps ahead.
 class DeviceReplica : public Replica {
  public:
-  /// Collective. Borrows all arguments. Throws as DeviceStep does.
+  /// Borrows all arguments. share_state() throws as DeviceStep does.
   DeviceReplica(Context& context, Layer& model, Optimizer& optimizer,
                 const ExchangeOptions& options, const DeviceTraining& training, EnterPhase enter);
   /// Blocks until the device is done.
-  ~DeviceReplica() override { step_.finish(); }
+  ~DeviceReplica() override {
+    if (step_) step_->finish();
+  }
 
   void share_state() override;
   void run_pass(Batch batch, const Pass& pass, double normaliser) override;
@@ -50,7 +52,7 @@ class DeviceReplica : public Replica {
   };
 
   Slot& slot() { return slots_[steps_ % slots_.size()]; }
-  void mark(std::size_t place) { step_.stream().record(*slot().marks[place]); }
+  void mark(std::size_t place) { step_->stream().record(*slot().marks[place]); }
   StepOutcome wait_for_oldest();
   StepTimes times_of(const Slot& slot);
 
@@ -59,8 +61,10 @@ class DeviceReplica : public Replica {
   Optimizer& optimizer_;
   const ExchangeOptions options_;
   const EnterPhase enter_;
-  DeviceStep step_;
-  BatchUpload upload_;
+  const OptimizerOptions optimizer_options_;
+  const DeviceTraining training_;
+  std::optional<DeviceStep> step_;     // set by share_state()
+  std::optional<BatchUpload> upload_;  // set by share_state()
   std::array<Slot, 4> slots_;
   device::Memory score_;  // pinned
   std::uint64_t steps_ = 0, told_ = 0;

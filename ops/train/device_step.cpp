@@ -59,12 +59,21 @@ std::vector<ReducedGradient> reduced_by(const GradientSync& sync, std::size_t co
 
 }  // namespace
 
-DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
+ModelOnBackend::~ModelOnBackend() {
+  try {
+    model_.move_to(cpu_backend());
+  } catch (const std::exception& error) {
+    log_warning("the parameters of a model are lost with its device: {}", error.what());
+    model_.reset_to(cpu_backend());
+  }
+}
+
+DeviceStep::DeviceStep(Context& context, Layer& model, const OptimizerOptions& optimizer,
                        const DeviceTraining& training, const ExchangeOptions& options)
     : options_(checked(options)),
-      compute_(*training.device, training.type),
-      network_(to_device(model, compute_)),
-      gradients_(*training.device, stream(), network_->parameters()),
+      backend_(*training.device, training.type),
+      on_device_(model, backend_),
+      gradients_(*training.device, stream(), model.parameters()),
       sync_(settled(context, stream()), gradients_.tensors(),
             {.name = "train.gradients",
              .wire = training.wire,
@@ -72,10 +81,10 @@ DeviceStep::DeviceStep(Context& context, const Layer& model, const OptimizerOpti
              .leave_as_reduced = true,
              .also_agreed = agreed(optimizer, options)}),
       reduced_(reduced_by(sync_, gradients_.tensors().size())),
-      optimizer_(*training.device, stream(), network_->parameters(), reduced_, optimizer),
-      measured_(settled(*training.device, stream()), stream(), network_->parameters(), reduced_),
+      optimizer_(*training.device, stream(), model.parameters(), reduced_, optimizer),
+      measured_(settled(*training.device, stream()), stream(), model.parameters(), reduced_),
       score_(settled(*training.device, stream()).allocate(sizeof(BatchScore))) {
-  const std::vector<DeviceParameter*> parameters = network_->parameters();
+  const std::vector<Parameter*> parameters = model.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) index_of_[parameters[i]] = i;
 }
 
@@ -89,17 +98,17 @@ void DeviceStep::finish() noexcept {
 
 const BatchScore* DeviceStep::batch_score() const { return memory_as<BatchScore>(score_); }
 
-Tensor DeviceStep::forward(DeviceBatch& batch, const DevicePass& pass) {
-  return network_->forward(std::move(batch.inputs), pass);
+Tensor DeviceStep::forward(DeviceBatch& batch, const Pass& pass) {
+  return model().forward(backend_.in_own_order(std::move(batch.inputs), backend_.type()), pass);
 }
 
 void DeviceStep::backward(const Tensor& logits, const DeviceBatch& batch, double normaliser) {
-  Tensor gradient = compute_.allocate(logits.shape(), logits.type());
+  Tensor gradient = backend_.allocate(logits.shape(), logits.type());
   compare(logits, batch, normaliser, &gradient, gradients_.loss());
   void* const native = stream().native();
   // The loss has the index after the last parameter. It is complete before the first gradient.
   sync_.ready(index_of_.size(), native);
-  network_->backward(std::move(gradient), [&](const DeviceParameter& parameter) {
+  model().backward(std::move(gradient), [&](const Parameter& parameter) {
     sync_.ready(index_of_.at(&parameter), native);
   });
 }
@@ -122,7 +131,7 @@ void DeviceStep::compare(const Tensor& logits, const DeviceBatch& batch, double 
   const device_kernels::CrossEntropy shape{
       .rows = batch.rows, .classes = logits.shape()[1], .normaliser = normaliser, .loss = loss};
   const device::Memory rows =
-      compute_.allocator().allocate(batch.rows * sizeof(RowScore), stream());
+      backend_.allocator().allocate(batch.rows * sizeof(RowScore), stream());
   device_kernels::visit_float_type(logits.type(), "logits", [&]<typename T>(T) {
     device_kernels::softmax_cross_entropy(stream(), logits.data<T>(), batch.labels, shape,
                                           gradient == nullptr ? nullptr : gradient->data<T>(),

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "horo/horo.h"
+#include "ops/backend/device/device_backend.h"
 #include "ops/kernels/device/cross_entropy.h"
-#include "ops/nn/device/to_device.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
 #include "ops/train/device_optimizer.h"
@@ -27,21 +27,36 @@ struct DeviceTraining {
   std::optional<DataType> wire{};
 };
 
+/// Moves a model to a backend for the lifetime of this object, and then back to the CPU. If the
+/// copy back fails, logs the failure and sets the parameters and buffers to zero.
+class ModelOnBackend {
+ public:
+  /// Borrows both.
+  ModelOnBackend(Layer& model, Backend& backend) : model_(model) { model.move_to(backend); }
+  ~ModelOnBackend();
+  ModelOnBackend(const ModelOnBackend&) = delete;
+  ModelOnBackend& operator=(const ModelOnBackend&) = delete;
+
+  Layer& model() const { return model_; }
+
+ private:
+  Layer& model_;
+};
+
 /// The training step of a classifier on a device, in stream order: forward(), backward(),
 /// exchange(), update(). The calls do not wait for the device; only exchange() waits for the step
 /// before the previous one. Used from one thread.
 class DeviceStep {
  public:
-  /// Collective. Builds the network on the device from `model` and its values; the model may be
-  /// destroyed afterwards. Throws InvalidArgument for options that devices do not support, see
-  /// ExchangeOptions, and MismatchError on every rank if `options` or the options of `optimizer`,
-  /// except the learning rate, differ between ranks.
-  DeviceStep(Context& context, const Layer& model, const OptimizerOptions& optimizer,
+  /// Collective. Moves `model` to the device; the destructor moves it back. Throws InvalidArgument
+  /// for options that devices do not support, see ExchangeOptions, and MismatchError on every rank
+  /// if `options` or the options of `optimizer`, except the learning rate, differ between ranks.
+  DeviceStep(Context& context, Layer& model, const OptimizerOptions& optimizer,
              const DeviceTraining& training, const ExchangeOptions& options = {});
   ~DeviceStep() { finish(); }
 
   /// The logits.
-  Tensor forward(DeviceBatch& batch, const DevicePass& pass);
+  Tensor forward(DeviceBatch& batch, const Pass& pass);
   /// Computes the loss, divided by `normaliser`, and the gradients of a training forward(). Buckets
   /// are exchanged as soon as their gradients are ready.
   void backward(const Tensor& logits, const DeviceBatch& batch, double normaliser);
@@ -55,9 +70,9 @@ class DeviceStep {
   /// Compares logits with labels, without gradients.
   void score(const Tensor& logits, const DeviceBatch& batch);
 
-  DeviceCompute& compute() { return compute_; }
-  device::Stream& stream() const { return compute_.stream(); }
-  DeviceLayer& network() { return *network_; }
+  DeviceBackend& backend() { return backend_; }
+  device::Stream& stream() const { return backend_.stream(); }
+  Layer& model() { return on_device_.model(); }
   DeviceOptimizer& optimizer() { return optimizer_; }
   GradientSync& sync() { return sync_; }
   /// The loss over all ranks after exchange(): a float32 in device memory, and its factor.
@@ -74,14 +89,14 @@ class DeviceStep {
   device_kernels::GradientUse measure();
 
   const ExchangeOptions options_;
-  DeviceCompute compute_;
-  std::unique_ptr<DeviceLayer> network_;
+  DeviceBackend backend_;
+  ModelOnBackend on_device_;
   DeviceGradients gradients_;
   GradientSync sync_;
   const std::vector<ReducedGradient> reduced_;  // one per parameter, then the loss
   DeviceOptimizer optimizer_;
   MeasuredGradients measured_;
-  std::unordered_map<const DeviceParameter*, std::size_t> index_of_;
+  std::unordered_map<const Parameter*, std::size_t> index_of_;
   device::Memory score_;
 };
 

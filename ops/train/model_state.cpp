@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <utility>
 #include <vector>
 
 #include "ops/data/random_stream.h"
@@ -44,10 +45,18 @@ std::string agreed_parameter_hash(Context& context, std::span<Parameter* const> 
 
 // The "train." prefix keeps these names apart from the operations of the program itself.
 void average_buffers(Context& context, Layer& model) {
-  std::vector<NamedTensor> buffers;
-  for (Parameter* buffer : model.buffers())
-    buffers.push_back({"train.buffer." + buffer->name, buffer->value.view()});
-  if (!buffers.empty()) context.allreduce_group(buffers, {.name = "train.buffers"});
+  const std::vector<Parameter*> buffers = model.buffers();
+  if (buffers.empty()) return;
+  Backend& backend = model.backend();
+  std::vector<Tensor> values;
+  std::vector<NamedTensor> tensors;
+  for (const Parameter* buffer : buffers) {
+    values.push_back(backend.to_host(buffer->value));
+    tensors.push_back({"train.buffer." + buffer->name, values.back().view()});
+  }
+  context.allreduce_group(tensors, {.name = "train.buffers"});
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    buffers[i]->value = backend.from_host(std::move(values[i]));
 }
 
 // Integer counters belong to the state: AdamW corrects its bias by the number of steps.

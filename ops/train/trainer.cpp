@@ -183,7 +183,10 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
 
 TrainReport Trainer::run() {
   TrainReport report{.ranks = context_.size(), .global_batch = options_.global_batch};
-  require_same_options(context_, describe_options(options_, train_set_, test_set_));
+  std::vector<std::string> options = describe_options(options_, train_set_, test_set_);
+  if (options_.device.device != nullptr)
+    options.push_back("optimizer = " + describe(options_of(optimizer_)));
+  require_same_options(context_, options);
   const std::unique_ptr<Replica> replica = make_replica();
   replica->share_state();
   train_epochs(*replica, report);

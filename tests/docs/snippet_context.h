@@ -15,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/nn/device/device_compute.h"
-#include "ops/nn/device/device_layer.h"
-#include "ops/nn/device/to_device.h"
+#include "ops/backend/device/device_backend.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/resnet.h"
 
@@ -38,7 +36,7 @@ extern void* stream;
 extern horo::TensorView w;
 extern float* w_address;
 extern horo::ops::Tensor images, logits_gradient;
-void mark_ready(const horo::ops::DeviceParameter&);
+void mark_ready(const horo::ops::Parameter&);
 
 std::vector<std::byte> read_file(const std::string& path);
 extern std::vector<horo::NamedTensor> gradients, parameters, state;

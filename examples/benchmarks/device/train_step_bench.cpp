@@ -91,12 +91,13 @@ class StepBench {
             const Options& options, bool check_finite)
       : device_(device),
         rows_(std::max<std::size_t>(2, network.batch / options.divide)),
-        step_(context, *network.make(), SgdOptions{.learning_rate = 0.01f, .momentum = 0.9f},
+        model_(network.make()),
+        step_(context, *model_, SgdOptions{.learning_rate = 0.01f, .momentum = 0.9f},
               {.device = &device,
                .type = options.precision == "float32" ? horo::DataType::kFloat32
                                                       : horo::DataType::kBFloat16},
               {.check_finite = check_finite}),
-        upload_(device, step_.compute().allocator()),
+        upload_(device, step_.backend().allocator()),
         batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
         begin_exchange_(device.make_timed_event()),
         end_exchange_(device.make_timed_event()) {
@@ -130,7 +131,8 @@ class StepBench {
                       .labels = batch_.labels,
                       .samples = batch_.samples,
                       .memory = batch_.memory};
-    const Tensor logits = step_.forward(batch, {.training = true, .samples = batch.samples});
+    const Tensor logits =
+        step_.forward(batch, {.training = true, .samples = {batch.samples, rows_}});
     step_.backward(logits, batch, static_cast<double>(rows_));
     if (is_timed) step_.stream().record(*begin_exchange_);
     step_.exchange();
@@ -140,6 +142,7 @@ class StepBench {
 
   horo::device::Device& device_;
   const std::size_t rows_;
+  const std::unique_ptr<Sequential> model_;
   DeviceStep step_;
   BatchUpload upload_;
   const DeviceBatch batch_;

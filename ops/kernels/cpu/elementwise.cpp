@@ -56,21 +56,13 @@ void gelu_backward(std::span<float> gradient, std::span<const float> input) {
 
 // A NaN compares false and therefore passes through, so that a diverged model shows NaN in its
 // loss. A comparison with `> 0` would replace NaN with zero and hide it.
-void relu_forward(std::span<float> values, std::span<std::uint8_t> passed) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const bool is_blocked = values[i] <= 0.0f;  // false for NaN
-    passed[i] = is_blocked ? 0 : 1;
-    values[i] = is_blocked ? 0.0f : values[i];
-  }
-}
-
 void relu_forward(std::span<float> values) {
   for (float& value : values) value = value <= 0.0f ? 0.0f : value;
 }
 
-void relu_backward(std::span<float> gradient, std::span<const std::uint8_t> passed) {
+void relu_backward(std::span<float> gradient, std::span<const float> output) {
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    gradient[i] = passed[i] != 0 ? gradient[i] : 0.0f;
+    gradient[i] = output[i] != 0.0f ? gradient[i] : 0.0f;
   }
 }
 

@@ -6,14 +6,11 @@
 
 namespace horo::ops::cpu {
 
-/// Replaces negative values by zero, in place; NaN stays. `passed[i]` becomes 1 where the value was
-/// kept and 0 elsewhere. Both spans have the same length. The record takes one byte per value;
-/// storing the input for backward would take four.
-void relu_forward(std::span<float> values, std::span<std::uint8_t> passed);
-/// The same without the record, for inference.
+/// Replaces negative values by zero, in place; NaN stays.
 void relu_forward(std::span<float> values);
-/// Sets the gradient to zero, in place, where the value was not kept.
-void relu_backward(std::span<float> gradient, std::span<const std::uint8_t> passed);
+/// Sets the gradient to zero, in place, where `output`, the result of the forward pass, is zero.
+/// Both spans have the same length.
+void relu_backward(std::span<float> gradient, std::span<const float> output);
 
 /// Replaces each value x by x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). Source: Hendrycks,
 /// Gimpel, "Gaussian error linear units" (2016).

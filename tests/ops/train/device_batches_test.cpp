@@ -61,17 +61,17 @@ struct Parameters {
     for (const auto& [name, count, is_narrow] :
          {std::tuple{"a", 10, false}, {"b", 7, true}, {"c", 5, false}, {"d", 16, true}}) {
       const auto elements = static_cast<std::size_t>(count);
-      DeviceParameter& one = parameters.emplace_back();
+      Parameter& one = parameters.emplace_back();
       one.name = name;
       one.value = tensor(elements, DataType::kFloat32);
       if (is_narrow) one.copy = tensor(elements, DataType::kBFloat16);
       one.gradient = tensor(elements, is_narrow ? narrow : DataType::kFloat32);
       for (std::size_t i = 0; i < elements; ++i) one.value.data()[i] = static_cast<float>(i);
     }
-    for (DeviceParameter& one : parameters) list.push_back(&one);
+    for (Parameter& one : parameters) list.push_back(&one);
   }
-  std::vector<DeviceParameter> parameters;
-  std::vector<DeviceParameter*> list;
+  std::vector<Parameter> parameters;
+  std::vector<Parameter*> list;
 };
 
 TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
@@ -91,7 +91,7 @@ TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
   EXPECT_EQ(end_of(2), tensors[0].tensor.data());
   EXPECT_EQ(end_of(3), tensors[1].tensor.data());
   for (std::size_t i = 0; i < 4; ++i) {
-    const DeviceParameter& parameter = parameters.parameters[i];
+    const Parameter& parameter = parameters.parameters[i];
     EXPECT_EQ(parameter.gradient.raw(), tensors[i].tensor.data());
     EXPECT_EQ(tensors[i].name, parameter.name);
     EXPECT_EQ(tensors[i].tensor.type(), parameter.gradient.type());
@@ -103,7 +103,7 @@ TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
 
 std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double scale) {
   std::vector<ReducedGradient> own;
-  for (const DeviceParameter& one : parameters.parameters)
+  for (const Parameter& one : parameters.parameters)
     own.push_back({one.gradient.raw(), one.gradient.type(), scale});
   return own;
 }
@@ -115,7 +115,7 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
   DeviceOptimizer sgd(device, *stream, parameters.list, own_gradients(parameters, 0.5),
                       SgdOptions{.learning_rate = 0.5f, .momentum = 0.5f});
   for (int step = 0; step < 2; ++step) {
-    for (DeviceParameter& one : parameters.parameters)
+    for (Parameter& one : parameters.parameters)
       for (std::size_t i = 0; i < one.gradient.count(); ++i) {
         if (one.gradient.type() == DataType::kFloat32)
           one.gradient.data()[i] = 2;
@@ -125,7 +125,7 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
     sgd.step(*stream);
     stream->synchronize();
   }
-  for (const DeviceParameter& one : parameters.parameters)
+  for (const Parameter& one : parameters.parameters)
     for (std::size_t i = 0; i < one.value.count(); ++i) {
       const float expected = static_cast<float>(i) - 0.5f * (1 + 1.5f);
       EXPECT_EQ(one.value.data()[i], expected);
@@ -173,7 +173,7 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
   stream->synchronize();
   EXPECT_LT(measured.verdict()->factor, 1);
   std::vector<float> values;
-  for (const DeviceParameter& one : parameters.parameters)
+  for (const Parameter& one : parameters.parameters)
     for (std::size_t i = 0; i < one.value.count(); ++i) values.push_back(one.value.data()[i]);
   return values;
 }

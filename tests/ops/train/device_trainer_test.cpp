@@ -82,7 +82,7 @@ TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
     const auto model = make_small_model();
     DeviceStep step(context, *model, SgdOptions{.learning_rate = 0.1f}, {.device = &device},
                     {.check_finite = true});
-    BatchUpload upload(device, step.compute().allocator());
+    BatchUpload upload(device, step.backend().allocator());
     const BarsDataset samples(6);
     for (const bool is_finite : {false, true}) {
       Batch batch{.inputs = Tensor(Shape{6, 1, BarsDataset::kSide, BarsDataset::kSide})};
@@ -93,14 +93,14 @@ TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
       }
       DeviceBatch on_device = upload.upload(batch, step.stream());
       const Tensor logits =
-          step.forward(on_device, {.training = true, .samples = on_device.samples});
+          step.forward(on_device, {.training = true, .samples = {on_device.samples, 6}});
       step.backward(logits, on_device, 6);
       step.exchange();
       auto* loss = static_cast<float*>(const_cast<void*>(step.loss().data));
       if (!is_finite)
         device::submit(step.stream(), [loss] { *loss = std::numeric_limits<float>::infinity(); });
       step.stream().synchronize();
-      const float* value = step.network().parameters().back()->value.data();
+      const float* value = step.model().parameters().back()->value.data();
       const float before = *value;
       step.update();
       step.stream().synchronize();
@@ -276,7 +276,7 @@ TEST(DeviceTrainer, NamesDifferingOptionsOnEveryRank) {
     if (is_other) training.adamw.emplace();
     EXPECT_THAT(message_of(std::move(training), small_device_options()),
                 AllOf(HasSubstr("Sgd with momentum 0.9 and"), HasSubstr("AdamW with beta1 0.9"),
-                      HasSubstr("rank 1 ")));
+                      HasSubstr("on rank 1")));
     SmallTraining faster;
     faster.sgd.learning_rate = is_other ? 0.05f : 0.1f;
     options = small_device_options();

@@ -28,16 +28,16 @@ std::unique_ptr<Layer> linear_layers(const std::vector<std::size_t>& sizes, bool
 }
 
 /// The output and all gradients of a step.
-std::vector<std::vector<float>> step_of(std::unique_ptr<Layer> model, const Shape& input,
+std::vector<std::vector<float>> step_of(const std::unique_ptr<Layer>& model, const Shape& input,
                                         DataType type) {
   DeviceSide side(type);
-  const auto network = to_device(*model, side.compute());
-  const Tensor output = network->forward(side.upload(varied_tensor(input, 1)), {.training = true});
-  const Tensor back =
-      network->backward(side.upload(varied_tensor(output.shape(), 2), side.compute().type()), {});
+  model->move_to(side.backend());
+  const Tensor output = model->forward(side.give(varied_tensor(input, 1)), {.training = true});
+  const Tensor back = model->backward(side.give(varied_tensor(output.shape(), 2)), {});
   std::vector<std::vector<float>> values{side.download(output), side.download(back)};
-  for (const DeviceParameter* parameter : network->parameters())
+  for (const Parameter* parameter : model->parameters())
     values.push_back(side.download(parameter->gradient));
+  model->move_to(cpu_backend());
   return values;
 }
 
@@ -68,20 +68,20 @@ TEST_P(DeviceLinearChains, MatchTheirSeparateLayers) {
 TEST_P(DeviceLinearChains, StoreTheOutputAndBitsOfRelu) {
   const auto model = make_mlp({.input = {512}, .hidden = {1024}, .classes = 256});
   DeviceSide side(GetParam());
-  const auto network = to_device(*model, side.compute());
-  const auto in_use = [&] { return side.compute().allocator().counters().in_use_bytes; };
+  model->move_to(side.backend());
+  const auto in_use = [&] { return side.backend().allocator().counters().in_use_bytes; };
   const std::size_t batch = 512, value = size_of(GetParam());
   std::size_t before = 0;
   for (int step = 0; step < 2; ++step) {  // libraries allocate their memory in the first
     before = in_use();
-    const Tensor logits = network->forward(
-        side.compute().allocate({batch, 512}, DataType::kFloat32), {.training = true});
+    const Tensor logits = model->forward(side.backend().allocate({batch, 512}), {.training = true});
     if (step == 1) {
       EXPECT_LE(in_use() - before, batch * ((512 + 1024 + 256) * value + 1024 / 8));
     }
-    (void)network->backward(side.compute().allocate({batch, 256}), {});
+    (void)model->backward(side.backend().allocate({batch, 256}), {});
   }
   EXPECT_EQ(in_use(), before);
+  model->move_to(cpu_backend());
 }
 
 INSTANTIATE_TEST_SUITE_P(In, DeviceLinearChains,
@@ -94,28 +94,30 @@ TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {
   host.add("fc1", Linear({.in_features = 6, .out_features = 8}))
       .add("relu1", Relu())
       .add("fc2", Linear({.in_features = 9, .out_features = 4}));
-  const auto network = to_device(host, side.compute());
+  host.move_to(side.backend());
   EXPECT_EQ(message_of<InvalidArgument>([&] {
-              (void)network->forward(side.upload(Tensor::zeros({3, 7})), {.training = true});
+              (void)host.forward(side.give(Tensor::zeros({3, 7})), {.training = true});
             }),
             "layer 'fc1': Linear: input has shape [3, 7]; expected [batch, 6]");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
-              (void)network->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
+              (void)host.forward(side.give(Tensor::zeros({3, 6})), {.training = true});
             }),
             "layer 'fc2': Linear: input has shape [3, 8]; expected [batch, 9]");
 
   Sequential with_end;
   with_end.add("fc", Linear({.in_features = 6, .out_features = 8})).add("end", Relu());
-  const auto ending = to_device(with_end, side.compute());
-  (void)ending->forward(side.upload(Tensor::zeros({3, 6})), {.training = true});
+  with_end.move_to(side.backend());
+  (void)with_end.forward(side.give(Tensor::zeros({3, 6})), {.training = true});
   const auto backward_error = [&](const Shape& shape) {
     return message_of<InvalidArgument>(
-        [&] { (void)ending->backward(side.upload(Tensor::zeros(shape)), {}); });
+        [&] { (void)with_end.backward(side.give(Tensor::zeros(shape)), {}); });
   };
   EXPECT_EQ(backward_error({3, 7}),
             "layer 'end': Relu: output gradient has shape [3, 7]; expected [3, 8]");
   EXPECT_EQ(backward_error({3, 8}),
             "layer 'end': Relu: backward() requires a training forward() before it");
+  host.move_to(cpu_backend());
+  with_end.move_to(cpu_backend());
 }
 
 }  // namespace

@@ -7,9 +7,10 @@
 #include "ops/kernels/batch_norm_arrays.h"
 #include "ops/kernels/shapes.h"
 
-// The operations of a device's libraries, each for one fixed shape. Arrays are in device memory and
-// start at multiples of 16 bytes. Work is submitted to the stream of the operation, and nothing
-// blocks. Used from one thread at a time.
+// The operations of the libraries of a backend, each for one fixed shape. Arrays are in the memory
+// of the backend and start at multiples of 16 bytes. On a device, work is submitted to the stream
+// of the operation, and nothing blocks. On the CPU, a call returns when its result is complete.
+// Used from one thread at a time.
 
 namespace horo::ops {
 
@@ -51,8 +52,12 @@ class ActivatedOperation {
 class PoolOperation {
  public:
   virtual ~PoolOperation() = default;
-  virtual void forward(const void* input, void* output) = 0;
-  /// Overwrites input_gradient. `input` and `output` as in the forward pass.
+  /// With is_training, stores what backward() needs besides the arrays that it reads.
+  virtual void forward(const void* input, void* output, bool is_training) = 0;
+  /// Whether backward() reads `input` and `output`. Otherwise they may be null.
+  virtual bool reads_forward_arrays() const = 0;
+  /// Overwrites input_gradient, for the latest forward() in training. `input` and `output` as
+  /// there.
   virtual void backward(const void* input, const void* output, const void* output_gradient,
                         void* input_gradient) = 0;
 };
@@ -84,12 +89,12 @@ struct MathOptions {
   int reserved_multiprocessors = 0;
 };
 
-/// Creates operations for one stream. Must outlive them.
-class DeviceMath {
+/// Creates the operations of a backend. Must outlive them.
+class Operations {
  public:
-  virtual ~DeviceMath() = default;
-  /// For the operations that are created later. The host stand-in ignores them.
-  virtual void set_options(const MathOptions& options) = 0;
+  virtual ~Operations() = default;
+  /// For the operations that are created later. The CPU and the host stand-in ignore them.
+  virtual void set_options(const MathOptions& /*options*/) {}
   virtual std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                          const ImageFormat& format) = 0;
   virtual std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,
@@ -107,15 +112,18 @@ class DeviceMath {
                                                          const ImageFormat& format) = 0;
 };
 
+/// The operations of oneDNN for float32 in host memory, with channels first.
+std::unique_ptr<Operations> make_cpu_operations();
+
 /// Makes operations that run the CPU kernels on a stream of device::HostDevice. Used in tests;
 /// slow.
-std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream);
+std::unique_ptr<Operations> make_host_operations(device::Stream& stream);
 
 /// Uses cuDNN and cuBLASLt on the current GPU of the calling thread, with a shared workspace from
 /// `allocator`. The heuristics of the libraries choose the algorithms, so results have the same
 /// bits in every run. Throws DeviceError if horo was built without CUDA. Operations throw
 /// DeviceError if the libraries cannot be loaded.
-std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
-                                           device::CachingAllocator& allocator);
+std::unique_ptr<Operations> make_cuda_operations(device::Stream& stream,
+                                                 device::CachingAllocator& allocator);
 
 }  // namespace horo::ops

@@ -1,9 +1,9 @@
 #include "horo/base/error.h"
-#include "ops/nn/device/device_math.h"
+#include "ops/backend/operations.h"
 
 namespace horo::ops {
 
-std::unique_ptr<DeviceMath> make_cuda_math(device::Stream&, device::CachingAllocator&) {
+std::unique_ptr<Operations> make_cuda_operations(device::Stream&, device::CachingAllocator&) {
   throw DeviceError(
       "this build of horo has no CUDA; build it where nvcc, NCCL and cuDNN are found");
 }

@@ -5,7 +5,7 @@
 
 #include "ops/kernels/shapes.h"
 
-// Private to ops/nn/device.
+// Private to ops/backend/stand_in.
 
 namespace horo::ops {
 

@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "horo/device/host/host_device.h"
+#include "ops/backend/operations.h"
+#include "ops/backend/stand_in/host_array.h"
 #include "ops/kernels/cpu/batch_norm.h"
 #include "ops/kernels/cpu/convolution.h"
 #include "ops/kernels/cpu/elementwise.h"
 #include "ops/kernels/cpu/inner_product.h"
 #include "ops/kernels/cpu/pooling.h"
-#include "ops/nn/device/device_math.h"
-#include "ops/nn/device/host_array.h"
 
 namespace horo::ops {
 
@@ -24,15 +24,19 @@ struct Bits {
 
   std::size_t row_bytes() const { return (columns + 127) / 128 * 16; }
   std::size_t bytes() const { return rows * row_bytes(); }
-  void write(const std::vector<std::uint8_t>& values, std::uint8_t* to) const {
+  /// A bit is 1 where the value is not 0.
+  void write(const std::vector<float>& values, std::uint8_t* to) const {
     std::fill_n(to, bytes(), std::uint8_t{0});
-    for (std::size_t i = 0; i < values.size(); ++i)
-      to[byte_of(i)] = static_cast<std::uint8_t>(to[byte_of(i)] | values[i] << i % columns % 8);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const unsigned bit = values[i] != 0 ? 1u : 0u;
+      to[byte_of(i)] = static_cast<std::uint8_t>(to[byte_of(i)] | bit << i % columns % 8);
+    }
   }
-  std::vector<std::uint8_t> read(const std::uint8_t* from) const {
-    std::vector<std::uint8_t> values(rows * columns);
+  /// The bits as 0 and 1.
+  std::vector<float> read(const std::uint8_t* from) const {
+    std::vector<float> values(rows * columns);
     for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<std::uint8_t>(from[byte_of(i)] >> i % columns % 8 & 1);
+      values[i] = static_cast<float>(from[byte_of(i)] >> i % columns % 8 & 1);
     return values;
   }
 
@@ -90,9 +94,8 @@ class HostActivatedLinear : public ActivatedOperation {
         if (kept != nullptr) write(state->output, y, kept);
         cpu::gelu_forward(y);
       } else {
-        std::vector<std::uint8_t> passed(y.size());
-        cpu::relu_forward(y, passed);
-        if (kept != nullptr) state->bits.write(passed, static_cast<std::uint8_t*>(kept));
+        cpu::relu_forward(y);
+        if (kept != nullptr) state->bits.write(y, static_cast<std::uint8_t*>(kept));
       }
       write(state->output, y, output);
     });
@@ -188,13 +191,14 @@ class HostMaxPool : public PoolOperation {
         input_(shape.input, format),
         output_(shape.output(), format) {}
 
-  void forward(const void* input, void* output) override {
+  void forward(const void* input, void* output, bool) override {
     device::submit(stream_, [=, kernel = kernel_, from = input_, to = output_] {
       std::vector<float> y(to.count());
       kernel->forward_inference(read(from, input).data(), y.data());
       write(to, y, output);
     });
   }
+  bool reads_forward_arrays() const override { return true; }
   void backward(const void* input, const void*, const void* output_gradient,
                 void* input_gradient) override {
     device::submit(stream_, [=, kernel = kernel_, from = input_, to = output_] {
@@ -220,13 +224,14 @@ class HostAveragePool : public PoolOperation {
   HostAveragePool(device::Stream& stream, const ImageBatch& input, const ImageFormat& format)
       : stream_(stream), input_(input, format), output_(input.batch, input.channels, format.type) {}
 
-  void forward(const void* input, void* output) override {
+  void forward(const void* input, void* output, bool) override {
     device::submit(stream_, [=, from = input_, to = output_] {
       std::vector<float> y(to.count());
       cpu::global_average_pool(read(from, input), from.pixels, y);
       write(to, y, output);
     });
   }
+  bool reads_forward_arrays() const override { return false; }
   void backward(const void*, const void*, const void* output_gradient,
                 void* input_gradient) override {
     device::submit(stream_, [=, from = input_, to = output_] {
@@ -322,9 +327,9 @@ class HostBatchNorm : public BatchNormOperation {
 
 // Converts each operand to float32 in the CPU's layout, calls the CPU kernel and converts the
 // result. Slow, but it exercises the types and layouts of the GPU path.
-class HostMath : public DeviceMath {
+class HostOperations : public Operations {
  public:
-  explicit HostMath(device::Stream& stream) : stream_(stream) {}
+  explicit HostOperations(device::Stream& stream) : stream_(stream) {}
 
   void set_options(const MathOptions&) override {}
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
@@ -371,8 +376,8 @@ class HostMath : public DeviceMath {
 
 }  // namespace
 
-std::unique_ptr<DeviceMath> make_host_math(device::Stream& stream) {
-  return std::make_unique<HostMath>(stream);
+std::unique_ptr<Operations> make_host_operations(device::Stream& stream) {
+  return std::make_unique<HostOperations>(stream);
 }
 
 }  // namespace horo::ops

@@ -6,31 +6,31 @@
 #include <vector>
 
 #include "ops/kernels/shapes.h"
-#include "ops/nn/device/device_compute.h"
-#include "ops/nn/device/device_layer.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/shape_cache.h"
 
+// Private to ops/nn.
+
 namespace horo::ops {
 
-/// The counterpart of consecutive Linear layers with ReLU or GELU between them, and optionally
-/// after the last one. Where cuBLASLt supports the shape, each activation is fused into the product
+/// Computes consecutive Linear layers with ReLU or GELU between them, and optionally after the last
+/// one, together. Where the backend supports the shape, each activation is fused into the product
 /// before it. The gradients of the activation and of the bias are then fused into the backward
 /// product of the next layer, and the input of a ReLU is never written. Errors name the layers.
-class DeviceLinearChain : public DeviceLayer {
+class LinearChain : public Layer {
  public:
   struct Link {
     std::string name;
-    LinearOptions linear;                  ///< has a bias if an activation follows
-    std::optional<Activation> activation;  ///< all but the last link have one
-    std::string activation_name;
+    Linear* linear = nullptr;                ///< borrowed; has a bias if an activation follows
+    std::optional<Activation> activation{};  ///< all but the last link have one
+    std::string activation_name{};
   };
   /// Only the first link may lack an input gradient.
-  DeviceLinearChain(std::vector<Link> links, DeviceCompute& compute);
+  explicit LinearChain(std::vector<Link> links);
 
-  Tensor forward(Tensor input, const DevicePass& pass) override;
-  Tensor backward(Tensor output_gradient, const DeviceGradientReady& ready) override;
-  std::vector<DeviceParameter*> parameters() override;
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Layer*> children() override;
 
  private:
   /// The operations of a link for one input shape.
@@ -43,24 +43,20 @@ class DeviceLinearChain : public DeviceLayer {
   using Plan = std::vector<LinkPlan>;
   struct State {
     Link link;
-    DeviceParameter weight;
-    DeviceParameter bias;
     // of the latest training forward:
-    Tensor input;
-    Tensor kept;  ///< what the activation's gradient needs
-
-    std::vector<DeviceParameter*> parameters();
+    Tensor input{};
+    Tensor kept{};  ///< what the activation's gradient needs
   };
 
   Plan make_plan(const Shape& input) const;
   LinkPlan plan_of(std::size_t index, const Shape& input) const;
-  Tensor forward_through(State& state, const LinkPlan& plan, Tensor input, bool is_training);
+  Tensor forward_link(State& state, const LinkPlan& plan, Tensor input, bool is_training);
   /// Computes the gradient by the input of the previous activation from the gradient by the output
   /// of the link.
   Tensor backward_between(std::size_t index, const Plan& plan, const Tensor& gradient);
-  Tensor backward_activation(State& state, const Tensor& gradient);
+  Tensor backward_activation(State& state, Tensor gradient);
 
-  DeviceCompute& compute_;
+  Backend& backend_;
   std::vector<State> states_;
   ShapeCache<Plan> plans_;
   std::shared_ptr<Plan> plan_;  // of the latest training forward

@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "ops/backend/operations.h"
 #include "ops/kernels/cuda/convolution.h"
 #include "ops/kernels/cuda/image_kernels.h"
 #include "ops/kernels/cuda/matmul.h"
 #include "ops/kernels/device/batch_norm.h"
 #include "ops/kernels/device/matrix.h"
-#include "ops/nn/device/device_math.h"
 
 namespace horo::ops {
 namespace {
@@ -210,9 +210,10 @@ class CudaPool : public PoolOperation {
  public:
   CudaPool(CudaWork& work, cuda::PoolKernel kernel) : work_(work), kernel_(std::move(kernel)) {}
 
-  void forward(const void* input, void* output) override {
+  void forward(const void* input, void* output, bool) override {
     kernel_.forward(work_.cudnn(), input, output);
   }
+  bool reads_forward_arrays() const override { return true; }
   void backward(const void* input, const void* output, const void* output_gradient,
                 void* input_gradient) override {
     kernel_.backward(work_.cudnn(), input, output, output_gradient, input_gradient);
@@ -281,9 +282,9 @@ class CudnnBatchNorm : public BatchNormOperation {
   cuda::BatchNormKernel kernel_;
 };
 
-class CudaMath : public DeviceMath {
+class CudaOperations : public Operations {
  public:
-  CudaMath(device::Stream& stream, device::CachingAllocator& allocator)
+  CudaOperations(device::Stream& stream, device::CachingAllocator& allocator)
       : work_(stream, allocator) {}
 
   void set_options(const MathOptions& options) override { work_.set_options(options); }
@@ -330,9 +331,9 @@ class CudaMath : public DeviceMath {
 
 }  // namespace
 
-std::unique_ptr<DeviceMath> make_cuda_math(device::Stream& stream,
-                                           device::CachingAllocator& allocator) {
-  return std::make_unique<CudaMath>(stream, allocator);
+std::unique_ptr<Operations> make_cuda_operations(device::Stream& stream,
+                                                 device::CachingAllocator& allocator) {
+  return std::make_unique<CudaOperations>(stream, allocator);
 }
 
 }  // namespace horo::ops

@@ -1,4 +1,4 @@
-#include "ops/nn/device/device_compute.h"
+#include "ops/backend/device/device_backend.h"
 
 #include <fmt/format.h>
 
@@ -19,33 +19,34 @@ ImageFormat format_for(DataType type) {
           type == DataType::kBFloat16 ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst};
 }
 
-std::unique_ptr<DeviceMath> make_math(device::Device& device, device::Stream& stream,
-                                      device::CachingAllocator& allocator) {
-  if (device::is_host(device)) return make_host_math(stream);
+std::unique_ptr<Operations> make_operations(device::Device& device, device::Stream& stream,
+                                            device::CachingAllocator& allocator) {
+  if (device::is_host(device)) return make_host_operations(stream);
   device.make_current();
-  return make_cuda_math(stream, allocator);
+  return make_cuda_operations(stream, allocator);
 }
 
 }  // namespace
 
 // The members are destroyed in reverse order: the operations free their workspace to the allocator,
 // and the allocator needs the stream to be alive.
-DeviceCompute::DeviceCompute(device::Device& device, DataType type)
-    : device_(device),
-      format_(format_for(type)),
+DeviceBackend::DeviceBackend(device::Device& device, DataType type)
+    : Backend(format_for(type)),
+      device_(device),
       stream_(device.make_stream()),
       allocator_(device),
-      math_(make_math(device, *stream_, allocator_)) {}
+      transfer_(device),
+      operations_(make_operations(device, *stream_, allocator_)) {}
 
-DeviceCompute::~DeviceCompute() {
+DeviceBackend::~DeviceBackend() {
   try {
     stream_->synchronize();
   } catch (const std::exception& error) {
-    log_warning("work of a network on a device has failed: {}", error.what());
+    log_warning("work of a model on a device has failed: {}", error.what());
   }
 }
 
-Tensor DeviceCompute::allocate(Shape shape, DataType type) {
+Tensor DeviceBackend::allocate(Shape shape, DataType type) {
   const std::size_t bytes = shape.count() * size_of(type);
   return {std::move(shape), type, device_, allocator_.allocate(bytes, *stream_)};
 }

@@ -1,4 +1,4 @@
-#include "ops/nn/device/host_array.h"
+#include "ops/backend/stand_in/host_array.h"
 
 #include "horo/base/float16.h"
 

@@ -1,0 +1,143 @@
+#include <cstddef>
+#include <memory>
+
+#include "ops/backend/operations.h"
+#include "ops/kernels/cpu/batch_norm.h"
+#include "ops/kernels/cpu/convolution.h"
+#include "ops/kernels/cpu/inner_product.h"
+#include "ops/kernels/cpu/pooling.h"
+
+namespace horo::ops {
+namespace {
+
+const float* floats(const void* array) { return static_cast<const float*>(array); }
+float* floats(void* array) { return static_cast<float*>(array); }
+
+/// `Kernel` is cpu::ConvolutionKernel or cpu::InnerProductKernel.
+template <typename Kernel, typename AnyShape>
+class CpuWeighted : public WeightedOperation {
+ public:
+  explicit CpuWeighted(const AnyShape& shape) : kernel_(shape) {}
+
+  void forward(const void* input, const void* weights, const void* bias, void* output) override {
+    kernel_.forward(floats(input), floats(weights), floats(bias), floats(output));
+  }
+  void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
+                        void* bias_gradient) override {
+    kernel_.backward_weights(floats(input), floats(output_gradient), floats(weights_gradient),
+                             floats(bias_gradient));
+  }
+  void backward_data(const void* weights, const void* output_gradient,
+                     void* input_gradient) override {
+    kernel_.backward_data(floats(weights), floats(output_gradient), floats(input_gradient));
+  }
+
+ private:
+  Kernel kernel_;
+};
+
+/// The kernel records the largest pixels of the training pass, so backward() needs no arrays.
+class CpuMaxPool : public PoolOperation {
+ public:
+  explicit CpuMaxPool(const PoolShape& shape) : kernel_(shape) {}
+
+  void forward(const void* input, void* output, bool is_training) override {
+    if (is_training)
+      kernel_.forward_training(floats(input), floats(output));
+    else
+      kernel_.forward_inference(floats(input), floats(output));
+  }
+  bool reads_forward_arrays() const override { return false; }
+  void backward(const void*, const void*, const void* output_gradient,
+                void* input_gradient) override {
+    kernel_.backward(floats(output_gradient), floats(input_gradient));
+  }
+
+ private:
+  cpu::MaxPoolKernel kernel_;
+};
+
+class CpuAveragePool : public PoolOperation {
+ public:
+  explicit CpuAveragePool(const ImageBatch& input) : input_(input) {}
+
+  void forward(const void* input, void* output, bool) override {
+    cpu::global_average_pool({floats(input), input_.count()}, pixels(), {floats(output), planes()});
+  }
+  bool reads_forward_arrays() const override { return false; }
+  void backward(const void*, const void*, const void* output_gradient,
+                void* input_gradient) override {
+    cpu::global_average_pool_backward({floats(output_gradient), planes()}, pixels(),
+                                      {floats(input_gradient), input_.count()});
+  }
+
+ private:
+  std::size_t pixels() const { return input_.height * input_.width; }
+  std::size_t planes() const { return input_.batch * input_.channels; }
+
+  ImageBatch input_;
+};
+
+class CpuBatchNorm : public BatchNormOperation {
+ public:
+  CpuBatchNorm(const ImageBatch& shape, float epsilon) : shape_(shape), kernel_(shape, epsilon) {}
+
+  // The batch is normalised with the biased variance, but the running variance is the unbiased
+  // estimate, as in PyTorch.
+  void forward_training(const BatchNormTraining& arrays) override {
+    kernel_.forward_training(floats(arrays.input), arrays.scale, arrays.shift,
+                             floats(arrays.output), arrays.mean, arrays.inverse_deviation);
+    const auto share = static_cast<float>(arrays.momentum);
+    const auto count = static_cast<float>(shape_.count() / shape_.channels);
+    const float unbiased = count / (count - 1.0f);
+    for (std::size_t c = 0; c < shape_.channels; ++c) {
+      float &mean = arrays.running_mean[c], &variance = arrays.running_variance[c];
+      mean += share * (arrays.mean[c] - mean);
+      variance += share * (arrays.inverse_deviation[c] * unbiased - variance);
+    }
+  }
+  void forward_inference(const BatchNormInference& arrays) override {
+    kernel_.forward_inference(floats(arrays.input), arrays.scale, arrays.shift, arrays.mean,
+                              arrays.variance, floats(arrays.output));
+  }
+  void backward(const BatchNormBackward& arrays) override {
+    kernel_.backward(floats(arrays.input), floats(arrays.output_gradient), arrays.scale,
+                     arrays.mean, arrays.inverse_deviation, floats(arrays.input_gradient),
+                     arrays.scale_gradient, arrays.shift_gradient);
+  }
+
+ private:
+  ImageBatch shape_;
+  cpu::BatchNormKernel kernel_;
+};
+
+class CpuOperations : public Operations {
+ public:
+  std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
+                                                 const ImageFormat&) override {
+    return std::make_unique<CpuWeighted<cpu::ConvolutionKernel, ConvolutionShape>>(shape);
+  }
+  std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape, DataType) override {
+    return std::make_unique<CpuWeighted<cpu::InnerProductKernel, InnerProductShape>>(shape);
+  }
+  std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape&, DataType) override {
+    return nullptr;
+  }
+  std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape, const ImageFormat&) override {
+    return std::make_unique<CpuMaxPool>(shape);
+  }
+  std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+                                              const ImageFormat&) override {
+    return std::make_unique<CpuAveragePool>(input);
+  }
+  std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
+                                                 const ImageFormat&) override {
+    return std::make_unique<CpuBatchNorm>(shape, epsilon);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Operations> make_cpu_operations() { return std::make_unique<CpuOperations>(); }
+
+}  // namespace horo::ops

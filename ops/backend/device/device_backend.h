@@ -1,0 +1,60 @@
+#pragma once
+
+#include <memory>
+
+#include "horo/device/caching_allocator.h"
+#include "horo/device/device.h"
+#include "ops/backend/backend.h"
+#include "ops/tensor/tensor_transfer.h"
+
+namespace horo::ops {
+
+/// Computes on a device: on a GPU with NVIDIA's libraries, on device::HostDevice with the CPU
+/// kernels (used in tests; slow). Element-wise functions are kernels of ops/kernels/device on both.
+class DeviceBackend : public Backend {
+ public:
+  /// Uses the libraries of `device`, which must outlive this, and creates a stream. With kFloat32
+  /// the layout is channels first and products have full precision. With kBFloat16 the layout is
+  /// channels last, which tensor cores read without a transposition. Throws InvalidArgument for
+  /// other types. A GPU becomes the current device of the calling thread.
+  explicit DeviceBackend(device::Device& device, DataType type = DataType::kFloat32);
+  /// Waits for the stream.
+  ~DeviceBackend() override;
+
+  device::Device& device() const { return device_; }
+  device::Stream& stream() const { return *stream_; }
+  device::CachingAllocator& allocator() { return allocator_; }
+  /// Copies between host and device on stream().
+  TensorTransfer& transfer() { return transfer_; }
+
+  Operations& operations() override { return *operations_; }
+  bool fuses_layers() const override { return true; }
+  /// The memory of the tensor returns to allocator() when the tensor is destroyed.
+  Tensor allocate(Shape shape, DataType type) override;
+  using Backend::allocate;
+
+  Tensor from_host(Tensor host) override;
+  Tensor to_host(const Tensor& own) override;
+  /// Throws InvalidArgument for a tensor that is not on this device.
+  Tensor in_own_order(Tensor x, DataType type) override;
+  Tensor in_host_order(Tensor x, DataType type) override;
+  Tensor converted(const Tensor& x, DataType type) override;
+
+  Tensor relu(Tensor x) override;
+  Tensor add_relu(Tensor a, const Tensor& b) override;
+  Tensor relu_backward(Tensor dy, const Tensor& y) override;
+  Tensor add_relu_backward(Tensor a, const Tensor& b, const Tensor& y) override;
+  Tensor add(Tensor a, const Tensor& b) override;
+  Tensor gelu(const Tensor& x) override;
+  Tensor gelu_backward(Tensor dy, const Tensor& x) override;
+  Tensor dropout(Tensor x, const device_kernels::DropoutDraw& draw, Tensor& mask) override;
+
+ private:
+  device::Device& device_;
+  std::unique_ptr<device::Stream> stream_;
+  device::CachingAllocator allocator_;
+  TensorTransfer transfer_;
+  std::unique_ptr<Operations> operations_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ops/nn/layer.h"
+#include "ops/nn/shape_cache.h"
+
+namespace horo::ops {
+
+/// What Linear and Conv2d have in common: an output that is linear in the weight and in the
+/// optional bias.
+class WeightedLayer : public Layer {
+ public:
+  Tensor forward(Tensor input, const Pass& pass) override;
+  Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  std::vector<Parameter*> parameters() override;
+  Parameter& weight() { return weight_; }
+  /// Without values if the layer has no bias.
+  Parameter& bias() { return bias_; }
+
+ protected:
+  /// The operation for one input shape.
+  struct Plan {
+    Shape output;
+    std::unique_ptr<WeightedOperation> operation;
+  };
+  struct Options {
+    std::string kind;  ///< "Linear", for errors
+    Shape weight;      ///< [out, in, ...]
+    bool bias = true;
+    bool input_gradient = true;
+  };
+  explicit WeightedLayer(Options options);
+  /// Throws InvalidArgument if the shape does not fit.
+  virtual Plan make_plan(const Shape& input) const = 0;
+  void on_move() override;
+
+ private:
+  Options options_;
+  Parameter weight_;
+  Parameter bias_;
+  ShapeCache<Plan> plans_;
+  std::shared_ptr<Plan> plan_;  // of the latest training forward
+  Tensor input_;                // of the latest training forward
+};
+
+}  // namespace horo::ops
