@@ -32,6 +32,8 @@ class Backend {
   ImageLayout layout() const { return format_.layout; }
   const ImageFormat& format() const { return format_; }
   virtual Operations& operations() = 0;
+  /// The stream to which work is submitted. Null: a call returns when its result is complete.
+  virtual device::Stream* device_stream() { return nullptr; }
   /// Whether groups of layers should be computed together; see fuse().
   virtual bool fuses_layers() const = 0;
 

@@ -41,7 +41,17 @@ HORO_KERNEL inline PhiloxWords philox_rounds(std::uint64_t key, std::uint64_t co
 std::array<std::uint32_t, 4> philox(std::uint64_t key, std::uint64_t counter_high,
                                     std::uint64_t counter_low);
 
+/// The finalizer of splitmix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+HORO_KERNEL inline std::uint64_t spread_bits(std::uint64_t value) {
+  value += 0x9E3779B97F4A7C15ull;
+  value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9ull;
+  value = (value ^ (value >> 27)) * 0x94D049BB133111EBull;
+  return value ^ (value >> 31);
+}
+
 /// A 64-bit number that depends on every bit of both (for keys; not for untrusted input).
-std::uint64_t mix(std::uint64_t first, std::uint64_t second);
+HORO_KERNEL inline std::uint64_t mix(std::uint64_t first, std::uint64_t second) {
+  return spread_bits(spread_bits(first) ^ second);
+}
 
 }  // namespace horo::ops

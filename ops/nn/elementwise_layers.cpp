@@ -56,10 +56,11 @@ Tensor Dropout::forward(Tensor input, const Pass& pass) {
   // The key changes in every step. The mask of a sample depends on its global index, so it is the
   // same for any number of ranks.
   choice_ = {shape,
-             {.key = mix(pass.seed, pass.step),
+             {.key = pass.device_step == nullptr ? mix(pass.seed, pass.step) : pass.seed,
               .samples = pass.samples.data(),
               .drop_probability = options_.probability,
-              .factor = 1.0f / (1.0f - options_.probability)},
+              .factor = 1.0f / (1.0f - options_.probability),
+              .step = pass.device_step},
              Tensor()};
   return backend().dropout(std::move(input), choice_->draw, choice_->mask);
 }

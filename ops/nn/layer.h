@@ -34,6 +34,9 @@ struct Pass {
   bool training = false;
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
+  /// The step in the memory of a device, which replaces `step`: a captured step reads it at each
+  /// launch. Null: not used.
+  const std::uint64_t* device_step = nullptr;
   /// Global index of each sample of the batch, in the memory of the backend; length: the batch's
   /// first dimension. May be empty when not training. On a device it must not change until the
   /// stream has completed the backward pass.

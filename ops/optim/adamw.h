@@ -28,12 +28,10 @@ class AdamW : public Optimizer {
   /// range.
   AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options);
 
-  void step() override;
-
   void set_learning_rate(float learning_rate) override;
   float learning_rate() const override { return options_.learning_rate; }
   const AdamWOptions& options() const { return options_; }
-  std::span<Parameter* const> parameters() const override { return parameters_; }
+  std::string describe() const override;
   /// m and v of every parameter, in the order of the constructor and with the same shapes. A
   /// checkpoint must contain them and the number of steps.
   std::span<Tensor> first_moments() { return first_; }
@@ -47,9 +45,16 @@ class AdamW : public Optimizer {
   std::span<std::int64_t> counters() override { return {&steps_, 1}; }
 
  private:
-  std::vector<Parameter*> parameters_;
+  void update(const StepGradients& gradients) override;
+  void update_on_host();
+  void update_on_device(device::Stream& stream, const StepGradients& gradients);
+  void leave_device() override;
+  void enter_device() override;
+
   AdamWOptions options_;
   std::int64_t steps_ = 0;
+  /// A device_kernels::AdamWClock in device memory: only a device knows which steps it skips.
+  Tensor clock_;
   std::vector<Tensor> first_, second_;
 };
 

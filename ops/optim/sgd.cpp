@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "ops/optim/update_groups.h"
 
 namespace horo::ops {
 namespace {
@@ -43,7 +44,7 @@ void check_learning_rate(float learning_rate) {
 }  // namespace
 
 Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
+    : Optimizer(std::move(parameters)), options_(options) {
   check_learning_rate(options.learning_rate);
   HORO_CHECK(options.momentum >= 0 && options.momentum < 1,
              fmt::format("Sgd: momentum is {}; must be in [0, 1)", options.momentum));
@@ -52,8 +53,8 @@ Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
   HORO_CHECK(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
   // Without momentum there is no state, so a checkpoint contains none.
   if (options.momentum == 0) return;
-  momenta_.reserve(parameters_.size());
-  for (const Parameter* parameter : parameters_) {
+  momenta_.reserve(this->parameters().size());
+  for (const Parameter* parameter : this->parameters()) {
     momenta_.push_back(Tensor::zeros(parameter->value.shape()));
   }
 }
@@ -68,12 +69,35 @@ std::vector<Optimizer::State> Sgd::states() {
   return {{"momentum", momenta_}};
 }
 
+std::string Sgd::describe() const {
+  return fmt::format("Sgd with momentum {}{} and weight decay {}", options_.momentum,
+                     options_.nesterov ? " (nesterov)" : "", options_.weight_decay);
+}
+
+void Sgd::update(const StepGradients& gradients) {
+  if (device::Stream* const stream = backend().device_stream())
+    update_on_device(*stream, gradients);
+  else
+    update_on_host();
+}
+
+void Sgd::update_on_device(device::Stream& stream, const StepGradients& gradients) {
+  using device_kernels::SgdTensor;
+  const auto entry = [&](std::size_t i, const GradientLocation& at) {
+    Parameter& one = *parameters()[i];
+    return SgdTensor{one.value.data(), momenta_.empty() ? nullptr : momenta_[i].data(), at.data,
+                     one.copy.raw(), one.value.count()};
+  };
+  for (const auto& group : group_updates<SgdTensor>(parameters(), gradients, entry))
+    device_kernels::update_sgd(stream, group.tensors, group.types, options_, group.use);
+}
+
 // One pass over memory per parameter. The loop over parameters is outside, so the choice of the
 // variant costs nothing per value.
-void Sgd::step() {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto value = parameters_[i]->value.values();
-    const auto gradient = std::as_const(parameters_[i]->gradient).values();
+void Sgd::update_on_host() {
+  for (std::size_t i = 0; i < parameters().size(); ++i) {
+    const auto value = parameters()[i]->value.values();
+    const auto gradient = std::as_const(parameters()[i]->gradient).values();
     if (momenta_.empty()) {
       step_plain(value, gradient, options_);
     } else if (options_.nesterov) {

@@ -23,12 +23,10 @@ class Sgd : public Optimizer {
   /// range.
   Sgd(std::vector<Parameter*> parameters, const SgdOptions& options);
 
-  void step() override;
-
   void set_learning_rate(float learning_rate) override;
   float learning_rate() const override { return options_.learning_rate; }
   const SgdOptions& options() const { return options_; }
-  std::span<Parameter* const> parameters() const override { return parameters_; }
+  std::string describe() const override;
   /// m of every parameter, in the order of the constructor and with the same shapes. A checkpoint
   /// must contain them. Empty without momentum.
   std::span<Tensor> momentum_buffers() { return momenta_; }
@@ -36,7 +34,10 @@ class Sgd : public Optimizer {
   std::vector<State> states() override;
 
  private:
-  std::vector<Parameter*> parameters_;
+  void update(const StepGradients& gradients) override;
+  void update_on_host();
+  void update_on_device(device::Stream& stream, const StepGradients& gradients);
+
   SgdOptions options_;
   std::vector<Tensor> momenta_;
 };

@@ -14,11 +14,11 @@ namespace {
 using device_kernels::BatchScore;
 using device_kernels::GradientVerdict;
 
-OptimizerOptions checked(Optimizer& optimizer, Layer& model) {
+Optimizer& checked(Optimizer& optimizer, Layer& model) {
   HORO_CHECK(
       std::ranges::equal(optimizer.parameters(), model.parameters()),
       "training on a device: the optimizer updates all parameters of the model, in its order");
-  return options_of(optimizer);
+  return optimizer;
 }
 
 // Empty if the step was not skipped.
@@ -41,10 +41,9 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimize
                              EnterPhase enter)
     : context_(context),
       model_(model),
-      optimizer_(optimizer),
+      optimizer_(checked(optimizer, model)),
       options_(checking(options)),
       enter_(std::move(enter)),
-      optimizer_options_(checked(optimizer, model)),
       training_(training),
       score_(training.device->allocate_pinned(sizeof(BatchScore))) {
   for (Slot& slot : slots_) {
@@ -56,17 +55,16 @@ DeviceReplica::DeviceReplica(Context& context, Layer& model, Optimizer& optimize
 
 void DeviceReplica::share_state() {
   broadcast_state(context_, model_, optimizer_);
-  step_.emplace(context_, model_, optimizer_options_, training_, options_);
+  step_.emplace(context_, model_, optimizer_, training_, options_);
   upload_.emplace(*training_.device, step_->backend().allocator());
-  step_->optimizer().upload_state(optimizer_, step_->backend());
-}
-
-void DeviceReplica::bring_back() {
-  step_->optimizer().download_state(optimizer_, step_->backend());
-  model_.move_to(cpu_backend());
 }
 
 void DeviceReplica::average_buffers() { ops::average_buffers(context_, model_); }
+
+void DeviceReplica::begin_step(std::uint64_t step, std::optional<float> learning_rate) {
+  if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
+  step_->set_step(step);
+}
 
 // The host runs ahead of the device by at most the number of slots. With all slots in use it waits
 // for the oldest step, whose pinned words the new step would overwrite.
@@ -85,15 +83,11 @@ void DeviceReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   mark(2);
 }
 
-void DeviceReplica::end_step(std::optional<float> learning_rate) {
+void DeviceReplica::end_step() {
   enter_(StepPhase::kExposedCommunication);
   step_->exchange();
   mark(3);
   enter_(StepPhase::kOptimizer);
-  if (learning_rate) {
-    optimizer_.set_learning_rate(*learning_rate);
-    step_->optimizer().set_learning_rate(*learning_rate);
-  }
   step_->update();
   mark(4);
   std::byte* const words = slot().words.data();

@@ -28,13 +28,14 @@ class DeviceReplica : public Replica {
   }
 
   void share_state() override;
+  void begin_step(std::uint64_t step, std::optional<float> learning_rate) override;
   void run_pass(Batch batch, const Pass& pass, double normaliser) override;
   void end_pass() override {}  // a step has one pass
-  void end_step(std::optional<float> learning_rate) override;
+  void end_step() override;
   std::optional<StepOutcome> next_outcome(bool wait) override;
   std::size_t count_correct(Batch batch) override;
   void average_buffers() override;
-  void bring_back() override;
+  void bring_back() override { step_->move_back(); }
   CompressionFigures compression() const override { return {}; }
 
  private:
@@ -61,7 +62,6 @@ class DeviceReplica : public Replica {
   Optimizer& optimizer_;
   const ExchangeOptions options_;
   const EnterPhase enter_;
-  const OptimizerOptions optimizer_options_;
   const DeviceTraining training_;
   std::optional<DeviceStep> step_;     // set by share_state()
   std::optional<BatchUpload> upload_;  // set by share_state()

@@ -14,6 +14,7 @@ namespace {
 
 using device_kernels::BatchScore;
 using device_kernels::RowScore;
+using device_kernels::StepState;
 
 const ExchangeOptions& checked(const ExchangeOptions& options) {
   HORO_CHECK(options.op == ReduceOp::kAverage,
@@ -45,8 +46,8 @@ T* memory_as(const device::Memory& memory) {
 }
 
 // The options that decide how parameters are updated. They must be equal on all ranks.
-std::vector<std::string> agreed(const OptimizerOptions& optimizer, const ExchangeOptions& options) {
-  return {describe(optimizer),
+std::vector<std::string> agreed(const Optimizer& optimizer, const ExchangeOptions& options) {
+  return {optimizer.describe(),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
           fmt::format("check_finite = {}", options.check_finite)};
 }
@@ -57,22 +58,42 @@ std::vector<ReducedGradient> reduced_by(const GradientSync& sync, std::size_t co
   return reduced;
 }
 
+// Without the last one, the loss.
+std::vector<GradientLocation> locations_of(const std::vector<ReducedGradient>& reduced) {
+  std::vector<GradientLocation> locations;
+  for (std::size_t i = 0; i + 1 < reduced.size(); ++i)
+    locations.push_back({reduced[i].data, reduced[i].type, static_cast<float>(reduced[i].scale)});
+  return locations;
+}
+
 }  // namespace
 
-ModelOnBackend::~ModelOnBackend() {
+TrainedOnBackend::TrainedOnBackend(Layer& model, Optimizer& optimizer, Backend& backend)
+    : model_(model), optimizer_(optimizer) {
+  model.move_to(backend);
+  optimizer.move_to(backend);
+}
+
+void TrainedOnBackend::move_back() {
+  model_.move_to(cpu_backend());
+  optimizer_.move_to(cpu_backend());
+}
+
+TrainedOnBackend::~TrainedOnBackend() {
   try {
-    model_.move_to(cpu_backend());
+    move_back();
   } catch (const std::exception& error) {
     log_warning("the parameters of a model are lost with its device: {}", error.what());
     model_.reset_to(cpu_backend());
+    optimizer_.reset_to(cpu_backend());
   }
 }
 
-DeviceStep::DeviceStep(Context& context, Layer& model, const OptimizerOptions& optimizer,
+DeviceStep::DeviceStep(Context& context, Layer& model, Optimizer& optimizer,
                        const DeviceTraining& training, const ExchangeOptions& options)
     : options_(checked(options)),
       backend_(*training.device, training.type),
-      on_device_(model, backend_),
+      on_device_(model, optimizer, backend_),
       gradients_(*training.device, stream(), model.parameters()),
       sync_(settled(context, stream()), gradients_.tensors(),
             {.name = "train.gradients",
@@ -81,7 +102,8 @@ DeviceStep::DeviceStep(Context& context, Layer& model, const OptimizerOptions& o
              .leave_as_reduced = true,
              .also_agreed = agreed(optimizer, options)}),
       reduced_(reduced_by(sync_, gradients_.tensors().size())),
-      optimizer_(*training.device, stream(), model.parameters(), reduced_, optimizer),
+      locations_(locations_of(reduced_)),
+      state_(training.device->allocate(sizeof(StepState))),
       measured_(settled(*training.device, stream()), stream(), model.parameters(), reduced_),
       score_(settled(*training.device, stream()).allocate(sizeof(BatchScore))) {
   const std::vector<Parameter*> parameters = model.parameters();
@@ -98,8 +120,16 @@ void DeviceStep::finish() noexcept {
 
 const BatchScore* DeviceStep::batch_score() const { return memory_as<BatchScore>(score_); }
 
+void DeviceStep::set_step(std::uint64_t step) {
+  device_kernels::set_step(stream(), memory_as<StepState>(state_),
+                           {step, on_device_.optimizer().learning_rate()});
+}
+
 Tensor DeviceStep::forward(DeviceBatch& batch, const Pass& pass) {
-  return model().forward(backend_.in_own_order(std::move(batch.inputs), backend_.type()), pass);
+  Pass on_device = pass;
+  on_device.device_step = &memory_as<StepState>(state_)->step;
+  return model().forward(backend_.in_own_order(std::move(batch.inputs), backend_.type()),
+                         on_device);
 }
 
 void DeviceStep::backward(const Tensor& logits, const DeviceBatch& batch, double normaliser) {
@@ -115,7 +145,18 @@ void DeviceStep::backward(const Tensor& logits, const DeviceBatch& batch, double
 
 void DeviceStep::exchange() { sync_.wait_on(stream().native()); }
 
-void DeviceStep::update() { optimizer_.step(stream(), measure()); }
+// The verdict stays on the device: the optimizer kernels read the clipping factor and the skip flag
+// there. The step therefore never waits for the host.
+void DeviceStep::update() {
+  StepGradients gradients{.locations = locations_,
+                          .learning_rate = &memory_as<StepState>(state_)->learning_rate};
+  if (options_.clip_norm || options_.check_finite) {
+    measure();
+    gradients.factor = &verdict()->factor;
+    if (options_.check_finite) gradients.skip = &verdict()->skip;
+  }
+  on_device_.optimizer().step(gradients);
+}
 
 void DeviceStep::score(const Tensor& logits, const DeviceBatch& batch) {
   compare(logits, batch, static_cast<double>(batch.rows), nullptr, nullptr);
@@ -139,15 +180,11 @@ void DeviceStep::compare(const Tensor& logits, const DeviceBatch& batch, double 
   });
 }
 
-// The verdict stays on the device: the optimizer kernels read the clipping factor and the skip flag
-// there. The step therefore never waits for the host.
-device_kernels::GradientUse DeviceStep::measure() {
-  if (!options_.clip_norm && !options_.check_finite) return {};
+void DeviceStep::measure() {
   device_kernels::GradientMeasure how;
   if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
   if (options_.check_finite) how.also = static_cast<const float*>(loss().data);
   measured_.measure(stream(), how);
-  return {.factor = &verdict()->factor, .skip = options_.check_finite ? &verdict()->skip : nullptr};
 }
 
 }  // namespace horo::ops

@@ -9,9 +9,10 @@
 #include "horo/horo.h"
 #include "ops/backend/device/device_backend.h"
 #include "ops/kernels/device/cross_entropy.h"
+#include "ops/kernels/device/step_state.h"
+#include "ops/optim/optimizer.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
-#include "ops/train/device_optimizer.h"
 #include "ops/train/gradient_exchange.h"
 
 namespace horo::ops {
@@ -27,35 +28,45 @@ struct DeviceTraining {
   std::optional<DataType> wire{};
 };
 
-/// Moves a model to a backend for the lifetime of this object, and then back to the CPU. If the
-/// copy back fails, logs the failure and sets the parameters and buffers to zero.
-class ModelOnBackend {
+/// Moves a model and its optimizer to a backend for the lifetime of this object, and then back to
+/// the CPU. If the copy back fails, logs the failure and sets parameters, buffers and states to
+/// zero.
+class TrainedOnBackend {
  public:
-  /// Borrows both.
-  ModelOnBackend(Layer& model, Backend& backend) : model_(model) { model.move_to(backend); }
-  ~ModelOnBackend();
-  ModelOnBackend(const ModelOnBackend&) = delete;
-  ModelOnBackend& operator=(const ModelOnBackend&) = delete;
+  /// Borrows all arguments.
+  TrainedOnBackend(Layer& model, Optimizer& optimizer, Backend& backend);
+  ~TrainedOnBackend();
+  TrainedOnBackend(const TrainedOnBackend&) = delete;
+  TrainedOnBackend& operator=(const TrainedOnBackend&) = delete;
 
   Layer& model() const { return model_; }
+  Optimizer& optimizer() const { return optimizer_; }
+  /// Blocks. Throws if a copy fails.
+  void move_back();
 
  private:
   Layer& model_;
+  Optimizer& optimizer_;
 };
 
 /// The training step of a classifier on a device, in stream order: forward(), backward(),
-/// exchange(), update(). The calls do not wait for the device; only exchange() waits for the step
-/// before the previous one. Used from one thread.
+/// exchange(), update(). All four may be captured as a graph; set_step() then precedes each launch.
+/// The calls do not wait for the device; only exchange() waits for the step before the previous
+/// one. Used from one thread.
 class DeviceStep {
  public:
-  /// Collective. Moves `model` to the device; the destructor moves it back. Throws InvalidArgument
+  /// Collective. Moves `model` and `optimizer`, which updates all parameters of the model in its
+  /// order, to the device; the destructor moves them back. Throws InvalidArgument
   /// for options that devices do not support, see ExchangeOptions, and MismatchError on every rank
   /// if `options` or the options of `optimizer`, except the learning rate, differ between ranks.
-  DeviceStep(Context& context, Layer& model, const OptimizerOptions& optimizer,
-             const DeviceTraining& training, const ExchangeOptions& options = {});
+  DeviceStep(Context& context, Layer& model, Optimizer& optimizer, const DeviceTraining& training,
+             const ExchangeOptions& options = {});
   ~DeviceStep() { finish(); }
 
-  /// The logits.
+  /// Sets what later work on the stream uses: the number of the step, and the learning rate of the
+  /// optimizer.
+  void set_step(std::uint64_t step);
+  /// The logits. pass.device_step is set here.
   Tensor forward(DeviceBatch& batch, const Pass& pass);
   /// Computes the loss, divided by `normaliser`, and the gradients of a training forward(). Buckets
   /// are exchanged as soon as their gradients are ready.
@@ -73,7 +84,8 @@ class DeviceStep {
   DeviceBackend& backend() { return backend_; }
   device::Stream& stream() const { return backend_.stream(); }
   Layer& model() { return on_device_.model(); }
-  DeviceOptimizer& optimizer() { return optimizer_; }
+  /// Moves model and optimizer back to the CPU. Blocks. This object must not be used any more.
+  void move_back() { on_device_.move_back(); }
   GradientSync& sync() { return sync_; }
   /// The loss over all ranks after exchange(): a float32 in device memory, and its factor.
   const ReducedGradient& loss() const { return reduced_.back(); }
@@ -86,15 +98,16 @@ class DeviceStep {
  private:
   void compare(const Tensor& logits, const DeviceBatch& batch, double normaliser, Tensor* gradient,
                float* loss);
-  device_kernels::GradientUse measure();
+  void measure();
 
   const ExchangeOptions options_;
   DeviceBackend backend_;
-  ModelOnBackend on_device_;
+  TrainedOnBackend on_device_;
   DeviceGradients gradients_;
   GradientSync sync_;
-  const std::vector<ReducedGradient> reduced_;  // one per parameter, then the loss
-  DeviceOptimizer optimizer_;
+  const std::vector<ReducedGradient> reduced_;     // one per parameter, then the loss
+  const std::vector<GradientLocation> locations_;  // of the parameters
+  device::Memory state_;                           // a StepState
   MeasuredGradients measured_;
   std::unordered_map<const Parameter*, std::size_t> index_of_;
   device::Memory score_;

@@ -21,6 +21,10 @@ void HostReplica::share_state() {
   exchange_.emplace(context_, model_.parameters(), options_);
 }
 
+void HostReplica::begin_step(std::uint64_t, std::optional<float> learning_rate) {
+  if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
+}
+
 void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
   enter_(StepPhase::kForward);
   Pass of_batch = pass;
@@ -34,13 +38,12 @@ void HostReplica::run_pass(Batch batch, const Pass& pass, double normaliser) {
                   [&](const Parameter& parameter) { exchange_->gradient_ready(parameter); });
 }
 
-void HostReplica::end_step(std::optional<float> learning_rate) {
+void HostReplica::end_step() {
   enter_(StepPhase::kExposedCommunication);
   outcome_ = {.loss = exchange_->wait()};
   enter_(StepPhase::kOptimizer);
   const StepReport& report = exchange_->report();
   outcome_->was_clipped = report.was_clipped;
-  if (learning_rate) optimizer_.set_learning_rate(*learning_rate);
   // The report is computed from the reduced gradients and is equal on all ranks, so all of them
   // skip the step or none does.
   if (options_.check_finite && !report.is_finite)

@@ -17,9 +17,10 @@ class HostReplica : public Replica {
               EnterPhase enter);
 
   void share_state() override;
+  void begin_step(std::uint64_t step, std::optional<float> learning_rate) override;
   void run_pass(Batch batch, const Pass& pass, double normaliser) override;
   void end_pass() override { exchange_->end_pass(); }
-  void end_step(std::optional<float> learning_rate) override;
+  void end_step() override;
   std::optional<StepOutcome> next_outcome(bool wait) override;
   std::size_t count_correct(Batch batch) override;
   void average_buffers() override;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,7 +25,8 @@ struct StepOutcome {
 };
 
 /// The copy of the model and its optimizer that a rank trains, in host or device memory. Used from
-/// one thread. A step is one or more run_pass() with end_pass() between them, then end_step(). Work
+/// one thread. A step is begin_step(), one or more run_pass() with end_pass() between them, then
+/// end_step(). Work
 /// on a device is asynchronous, so the outcome of a step may be known later.
 class Replica {
  public:
@@ -36,15 +38,16 @@ class Replica {
   /// Broadcasts the parameters, buffers and optimizer state of rank 0. Must be called first.
   /// Collective.
   virtual void share_state() = 0;
+  /// Sets the number of the step and, if one is given, the learning rate.
+  virtual void begin_step(std::uint64_t step, std::optional<float> learning_rate) = 0;
   /// Runs forward and backward on a part of the samples of a step. The loss and its gradient are
   /// divided by `normaliser`. pass.samples is set from the batch. The exchange of a bucket starts
   /// as soon as its gradients are ready.
   virtual void run_pass(Batch batch, const Pass& pass, double normaliser) = 0;
   /// Adds the gradients of a pass that is not the last of its step to the sum.
   virtual void end_pass() = 0;
-  /// Completes the exchange and updates the parameters. Sets the learning rate first if one is
-  /// given.
-  virtual void end_step(std::optional<float> learning_rate) = 0;
+  /// Completes the exchange and updates the parameters.
+  virtual void end_step() = 0;
   /// The outcome of the oldest step that has not been returned. Without `wait`: nothing if it is
   /// not known yet. With `wait`: blocks until it is known; nothing if all have been returned.
   virtual std::optional<StepOutcome> next_outcome(bool wait) = 0;

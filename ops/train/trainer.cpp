@@ -184,8 +184,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
 TrainReport Trainer::run() {
   TrainReport report{.ranks = context_.size(), .global_batch = options_.global_batch};
   std::vector<std::string> options = describe_options(options_, train_set_, test_set_);
-  if (options_.device.device != nullptr)
-    options.push_back("optimizer = " + describe(options_of(optimizer_)));
+  options.push_back("optimizer = " + optimizer_.describe());
   require_same_options(context_, options);
   const std::unique_ptr<Replica> replica = make_replica();
   replica->share_state();
@@ -237,14 +236,16 @@ void Trainer::train_step(Batch batch, Replica& replica) {
   // ranks, each sample has the weight 1 / global batch after the average over ranks.
   const double normaliser =
       static_cast<double>(sampler_.global_count(batch.where.step)) / context_.size();
+  replica.begin_step(pass.step, options_.learning_rate
+                                    ? std::optional(static_cast<float>(learning_rate_at(
+                                          *options_.learning_rate, timer_.step_count())))
+                                    : std::nullopt);
   std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     replica.run_pass(std::move(parts[part]), pass, normaliser);
     if (part + 1 < parts.size()) replica.end_pass();
   }
-  replica.end_step(options_.learning_rate ? std::optional(static_cast<float>(learning_rate_at(
-                                                *options_.learning_rate, timer_.step_count())))
-                                          : std::nullopt);
+  replica.end_step();
 }
 
 void Trainer::enter(StepPhase phase) {

@@ -18,6 +18,7 @@
 #include "horo/horo.h"
 #include "ops/nn/models.h"
 #include "ops/nn/resnet.h"
+#include "ops/optim/sgd.h"
 #include "ops/train/device_step.h"
 
 namespace {
@@ -92,7 +93,8 @@ class StepBench {
       : device_(device),
         rows_(std::max<std::size_t>(2, network.batch / options.divide)),
         model_(network.make()),
-        step_(context, *model_, SgdOptions{.learning_rate = 0.01f, .momentum = 0.9f},
+        optimizer_(model_->parameters(), {.learning_rate = 0.01f, .momentum = 0.9f}),
+        step_(context, *model_, optimizer_,
               {.device = &device,
                .type = options.precision == "float32" ? horo::DataType::kFloat32
                                                       : horo::DataType::kBFloat16},
@@ -101,20 +103,25 @@ class StepBench {
         batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
         begin_exchange_(device.make_timed_event()),
         end_exchange_(device.make_timed_event()) {
-    step_.compute().math().set_options(math_options(options));
+    step_.backend().operations().set_options(math_options(options));
   }
 
   std::size_t rows() const { return rows_; }
 
   Stats plain(const horo::bench::Repeats& repeats) {
-    return horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { run(true); });
+    return horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) {
+      step_.set_step(++number_);
+      run(true);
+    });
   }
   /// Call after plain(): its first steps let the libraries choose their kernels, which a capture
   /// cannot do.
   Stats graph(const horo::bench::Repeats& repeats) {
     horo::StepGraph graph = step_.sync().capture(step_.stream().native(), [&] { run(false); });
-    const Stats stats =
-        horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) { graph.launch(); });
+    const Stats stats = horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) {
+      step_.set_step(++number_);
+      graph.launch();
+    });
     graph.wait();
     return stats;
   }
@@ -143,7 +150,9 @@ class StepBench {
   horo::device::Device& device_;
   const std::size_t rows_;
   const std::unique_ptr<Sequential> model_;
+  Sgd optimizer_;
   DeviceStep step_;
+  std::uint64_t number_ = 0;  // of the step
   BatchUpload upload_;
   const DeviceBatch batch_;
   std::unique_ptr<horo::device::Event> begin_exchange_, end_exchange_;

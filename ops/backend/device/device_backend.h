@@ -28,6 +28,7 @@ class DeviceBackend : public Backend {
   TensorTransfer& transfer() { return transfer_; }
 
   Operations& operations() override { return *operations_; }
+  device::Stream* device_stream() override { return stream_.get(); }
   bool fuses_layers() const override { return true; }
   /// The memory of the tensor returns to allocator() when the tensor is destroyed.
   Tensor allocate(Shape shape, DataType type) override;

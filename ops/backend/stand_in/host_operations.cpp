@@ -331,7 +331,6 @@ class HostOperations : public Operations {
  public:
   explicit HostOperations(device::Stream& stream) : stream_(stream) {}
 
-  void set_options(const MathOptions&) override {}
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                  const ImageFormat& format) override {
     using Operation = HostWeighted<cpu::ConvolutionKernel>;

@@ -17,6 +17,7 @@ struct Dropout {
   const T* x;
   std::size_t rows, features;
   std::uint64_t key;
+  const std::uint64_t* step;
   const std::uint64_t* samples;
   std::uint64_t threshold;
   float factor;
@@ -28,9 +29,10 @@ struct Dropout {
     const std::size_t piece = place.block * std::size_t{kThreads} + place.thread;
     if (piece >= rows * per_row) return;
     const std::size_t row = piece / per_row, feature = piece % per_row * kCount;
+    const std::uint64_t now = step == nullptr ? key : mix(key, *step);
     std::uint32_t draws[kCount];
     for (unsigned i = 0; i < kCount; i += 4) {
-      const PhiloxWords words = philox_rounds(key, samples[row], (feature + i) / 4);
+      const PhiloxWords words = philox_rounds(now, samples[row], (feature + i) / 4);
       for (unsigned w = 0; w < 4; ++w) draws[i + w] = words.word[w];
     }
     const std::size_t at = row * features + feature;
@@ -57,7 +59,8 @@ void dropout(device::Stream& stream, T* y, const T* x, std::size_t rows, std::si
              const DropoutDraw& draw) {
   const auto threshold =
       static_cast<std::uint64_t>(static_cast<double>(draw.drop_probability) * 0x1p32);
-  const Dropout<T> kernel{y, x, rows, features, draw.key, draw.samples, threshold, draw.factor};
+  const Dropout<T> kernel{y,         x,          rows, features, draw.key, draw.step, draw.samples,
+                          threshold, draw.factor};
   const std::size_t pieces = rows * kernel.pieces_per_row();
   const auto blocks = static_cast<unsigned>((pieces + kernel.kThreads - 1) / kernel.kThreads);
   device::launch(stream, {blocks, kernel.kThreads}, kernel);

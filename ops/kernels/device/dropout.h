@@ -14,6 +14,8 @@ struct DropoutDraw {
   const std::uint64_t* samples;  ///< global index of each row; in memory of the device
   float drop_probability;        ///< in [0, 1)
   float factor;                  ///< of what is kept
+  /// In device memory: the key is mix(key, *step), also in a captured step. Null: `key` itself.
+  const std::uint64_t* step = nullptr;
 };
 
 /// y[s * features + f] = x[...] * factor where the mask of the CPU keeps the feature, else 0. y may

@@ -78,7 +78,8 @@ struct Update {
     // All blocks read the same flag, so a step is applied completely or not at all.
     if (use.skip != nullptr && *use.skip != 0) return;
     const float factor = use.factor == nullptr ? 1 : *use.factor;
-    const auto now = current(rule);
+    auto now = current(rule);
+    if (use.learning_rate != nullptr) now.learning_rate = *use.learning_rate;
     const std::uint32_t tensor = table.find(place.block);
     const Entry& entry = table.entry[tensor];
     const TileRange range = range_of(table, tensor, place.block);

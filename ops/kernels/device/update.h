@@ -24,6 +24,9 @@ struct GradientUse {
   const float* factor = nullptr;
   /// In device memory. If it is set and not 0, nothing is updated.
   const std::uint32_t* skip = nullptr;
+  /// In device memory; replaces the learning rate of the options, also in a captured step. Null:
+  /// not used.
+  const float* learning_rate = nullptr;
 };
 
 /// The types of the gradients and of the copies of the new values. Both may be stored in memory of

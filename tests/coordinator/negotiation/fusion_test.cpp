@@ -64,7 +64,7 @@ TEST(Fusion, FusesDifferentScaleFactors) {
   EXPECT_EQ(names(responses[0]), (std::vector<std::string>{"a", "b"}));
 }
 
-TEST(Fusion, FusesDeviceTensorsOfEqualQueueAndFactors) {
+TEST(Fusion, FusesTensorsOfOneQueueWithEqualFactors) {
   const auto on_device = [](const char* name, std::uint8_t queue, double before) {
     Request request = agree(name, 1).request();
     request.device_queue = queue;

@@ -73,11 +73,11 @@ void check_shapes() {
   check<T>({0, 40}, 0);
 }
 
-TEST(DeviceLayerNorm, Float32) { check_shapes<float>(); }
-TEST(DeviceLayerNorm, Float16) { check_shapes<Float16>(); }
-TEST(DeviceLayerNorm, BFloat16) { check_shapes<BFloat16>(); }
+TEST(LayerNormKernel, Float32) { check_shapes<float>(); }
+TEST(LayerNormKernel, Float16) { check_shapes<Float16>(); }
+TEST(LayerNormKernel, BFloat16) { check_shapes<BFloat16>(); }
 
-TEST(DeviceLayerNorm, ReferencesAgree) {
+TEST(LayerNormKernel, ReferencesAgree) {
   const Inputs inputs = Inputs::of<float>({4, 6});
   const auto x = in_double(inputs.x), gamma = in_double(inputs.gamma),
              beta = in_double(inputs.beta), dy = in_double(inputs.dy);
@@ -93,7 +93,7 @@ TEST(DeviceLayerNorm, ReferencesAgree) {
       gradients.beta);
 }
 
-TEST(DeviceLayerNorm, ConstantRowsStayFinite) {
+TEST(LayerNormKernel, ConstantRowsStayFinite) {
   TestDevice test;
   const std::vector<float> x(64, 1000.25f), gamma(64, 2.0f), beta(64, 0.5f);
   std::vector<float> y(64), mean(1), inverse(1);

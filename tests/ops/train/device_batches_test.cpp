@@ -2,12 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
+#include <memory>
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
+#include "ops/backend/device/device_backend.h"
+#include "ops/kernels/device/step_state.h"
+#include "ops/optim/adamw.h"
+#include "ops/optim/sgd.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"
-#include "ops/train/device_optimizer.h"
 
 namespace horo::ops {
 namespace {
@@ -101,19 +106,20 @@ TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
   }
 }
 
-std::vector<ReducedGradient> own_gradients(const Parameters& parameters, double scale) {
-  std::vector<ReducedGradient> own;
+std::vector<GradientLocation> own_gradients(const Parameters& parameters, float scale) {
+  std::vector<GradientLocation> own;
   for (const Parameter& one : parameters.parameters)
     own.push_back({one.gradient.raw(), one.gradient.type(), scale});
   return own;
 }
 
-TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
+TEST(OptimizerOnADevice, UpdatesValuesAndCopies) {
   device::HostDevice device;
-  const auto stream = device.make_stream(device::Priority::kNormal);
+  DeviceBackend backend(device);
   Parameters parameters(device);
-  DeviceOptimizer sgd(device, *stream, parameters.list, own_gradients(parameters, 0.5),
-                      SgdOptions{.learning_rate = 0.5f, .momentum = 0.5f});
+  const std::vector<GradientLocation> gradients = own_gradients(parameters, 0.5f);
+  Sgd sgd(parameters.list, {.learning_rate = 0.5f, .momentum = 0.5f});
+  sgd.move_to(backend);
   for (int step = 0; step < 2; ++step) {
     for (Parameter& one : parameters.parameters)
       for (std::size_t i = 0; i < one.gradient.count(); ++i) {
@@ -122,8 +128,8 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
         else
           one.gradient.data<BFloat16>()[i] = BFloat16(2.0f);
       }
-    sgd.step(*stream);
-    stream->synchronize();
+    sgd.step({.locations = gradients});
+    backend.stream().synchronize();
   }
   for (const Parameter& one : parameters.parameters)
     for (std::size_t i = 0; i < one.value.count(); ++i) {
@@ -134,15 +140,63 @@ TEST(DeviceOptimizer, UpdatesValuesAndCopies) {
                   static_cast<float>(BFloat16(expected)));
       }
     }
+  sgd.move_to(cpu_backend());
 }
 
+TEST(OptimizerOnADevice, CapturedStepsFollowTheLearningRateAndTheClock) {
+  using device_kernels::StepState;
+  const auto device = std::make_shared<device::HostDevice>();
+  DeviceBackend backend(*device);
+  const device::Memory state = device->allocate(sizeof(StepState));
+  auto* const step = reinterpret_cast<StepState*>(state.data());
+  // The values after three steps with falling rates.
+  const auto values = [&](auto make_optimizer, bool is_captured) {
+    Parameters parameters(*device);
+    for (Parameter& one : parameters.parameters)
+      for (std::size_t i = 0; i < one.gradient.bytes(); ++i)
+        one.gradient.raw()[i] = std::byte{0x3f};
+    const std::unique_ptr<Optimizer> optimizer = make_optimizer(parameters.list);
+    optimizer->move_to(backend);
+    const auto update = [&] { optimizer->step({.learning_rate = &step->learning_rate}); };
+    std::unique_ptr<device::Graph> graph;
+    if (is_captured) graph = device->capture(backend.stream(), update);
+    for (std::uint64_t number = 0; number < 3; ++number) {
+      device_kernels::set_step(backend.stream(), step,
+                               {number, 0.5f / (1 + static_cast<float>(number))});
+      if (is_captured)
+        graph->launch(backend.stream());
+      else
+        update();
+    }
+    backend.stream().synchronize();
+    graph.reset();
+    optimizer->move_to(cpu_backend());
+    std::vector<float> all;
+    for (const Parameter& one : parameters.parameters)
+      all.insert(all.end(), one.value.data(), one.value.data() + one.value.count());
+    return all;
+  };
+  const auto sgd = [](const std::vector<Parameter*>& parameters) {
+    return std::make_unique<Sgd>(parameters, SgdOptions{.momentum = 0.5f});
+  };
+  const auto adamw = [](const std::vector<Parameter*>& parameters) {
+    return std::make_unique<AdamW>(parameters, AdamWOptions{});
+  };
+  EXPECT_EQ(values(sgd, true), values(sgd, false));
+  EXPECT_EQ(values(adamw, true), values(adamw, false));
+}
+
+using MakeOptimizer =
+    std::function<std::unique_ptr<Optimizer>(const std::vector<Parameter*>& parameters)>;
+
 // The values after some steps with wire type `wire` and with clipping.
-std::vector<float> values_after_steps(Context& context, const OptimizerOptions& options,
-                                      DataType wire, bool leave_as_reduced) {
+std::vector<float> values_after_steps(Context& context, const MakeOptimizer& make, DataType wire,
+                                      bool leave_as_reduced) {
   const auto owner = std::make_shared<device::HostDevice>(
       device::HostDevice::Options{.max_delay = std::chrono::microseconds(20)});
   device::HostDevice& device = *owner;
-  const auto stream = device.make_stream(device::Priority::kNormal);
+  DeviceBackend backend(device);
+  device::Stream* const stream = &backend.stream();
   Parameters parameters(device, DataType::kFloat32);
   const DeviceGradients gradients(device, *stream, parameters.list);
   stream->synchronize();
@@ -154,7 +208,11 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
   for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
   EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);
   EXPECT_EQ(reduced.back().type, DataType::kFloat32);
-  DeviceOptimizer optimizer(device, *stream, parameters.list, reduced, options);
+  std::vector<GradientLocation> locations;
+  for (std::size_t i = 0; i < parameters.list.size(); ++i)
+    locations.push_back({reduced[i].data, reduced[i].type, static_cast<float>(reduced[i].scale)});
+  const std::unique_ptr<Optimizer> optimizer = make(parameters.list);
+  optimizer->move_to(backend);
   MeasuredGradients measured(device, *stream, parameters.list, reduced);
   for (int step = 0; step < 5; ++step) {
     for (std::size_t t = parameters.list.size() + 1; t-- > 0;) {
@@ -168,7 +226,7 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
     }
     sync.wait_on(stream->native());
     measured.measure(*stream, {.max_norm = 2});
-    optimizer.step(*stream, {.factor = &measured.verdict()->factor});
+    optimizer->step({.locations = locations, .factor = &measured.verdict()->factor});
   }
   stream->synchronize();
   EXPECT_LT(measured.verdict()->factor, 1);
@@ -178,16 +236,21 @@ std::vector<float> values_after_steps(Context& context, const OptimizerOptions& 
   return values;
 }
 
-TEST(DeviceOptimizer, HasTheSameBitsForPackedAndUnpackedGradients) {
-  const OptimizerOptions optimizers[] = {
-      SgdOptions{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f},
-      AdamWOptions{.learning_rate = 0.1f}};
+TEST(OptimizerOnADevice, HasTheSameBitsForPackedAndUnpackedGradients) {
+  const MakeOptimizer optimizers[] = {
+      [](const auto& parameters) {
+        return std::make_unique<Sgd>(
+            parameters, SgdOptions{.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 0.01f});
+      },
+      [](const auto& parameters) {
+        return std::make_unique<AdamW>(parameters, AdamWOptions{.learning_rate = 0.1f});
+      }};
   for (const int ranks : {1, 2, 3})
     testing::run_ranks(ranks, [&](Context& context) {
-      for (const OptimizerOptions& options : optimizers)
+      for (const MakeOptimizer& make : optimizers)
         for (const DataType wire : {DataType::kBFloat16, DataType::kFloat16})
-          EXPECT_EQ(values_after_steps(context, options, wire, true),
-                    values_after_steps(context, options, wire, false));
+          EXPECT_EQ(values_after_steps(context, make, wire, true),
+                    values_after_steps(context, make, wire, false));
     });
 }
 

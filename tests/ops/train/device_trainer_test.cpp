@@ -80,8 +80,9 @@ TEST(DeviceTrainer, SkipsStepsThatAreNotFinite) {
 TEST(DeviceStep, IsSkippedIfTheLossAloneIsNotFinite) {
   on_ranks(2, [](device::Device& device, Context& context) {
     const auto model = make_small_model();
-    DeviceStep step(context, *model, SgdOptions{.learning_rate = 0.1f}, {.device = &device},
-                    {.check_finite = true});
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
+    DeviceStep step(context, *model, optimizer, {.device = &device}, {.check_finite = true});
+    step.set_step(0);
     BatchUpload upload(device, step.backend().allocator());
     const BarsDataset samples(6);
     for (const bool is_finite : {false, true}) {
