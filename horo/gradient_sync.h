@@ -82,8 +82,9 @@ class GradientSync {
   GradientSync(GradientSync&&) noexcept;
   GradientSync& operator=(GradientSync&&) noexcept;
   /// In device memory, waits until the device has completed the steps that wait_on() or wait() has
-  /// ended, and abandons an incomplete step. Then frees the resources on the device. If StepGraphs
-  /// of this object still exist, all of this happens when the last of them is destroyed.
+  /// ended, and abandons an incomplete step. Ranks that have begun to exchange that step then fail
+  /// with CommunicationError. Then frees the resources on the device. If StepGraphs of this object
+  /// still exist, all of this happens when the last of them is destroyed.
   ~GradientSync();
 
   /// Marks gradient `index` (its position in the registered list) as final in this pass. Does not

@@ -82,6 +82,7 @@ class CpuBatchNorm : public BatchNormOperation {
  public:
   CpuBatchNorm(const ImageBatch& shape, float epsilon) : shape_(shape), kernel_(shape, epsilon) {}
 
+  bool can_fuse() const override { return false; }
   // The batch is normalised with the biased variance, but the running variance is the unbiased
   // estimate, as in PyTorch.
   void forward_training(const BatchNormTraining& arrays) override {

@@ -79,7 +79,7 @@ TEST_P(AutotuneMpi, SupportsCompressionAndMpiCollectives) {
     for (int step = 0; step < kManySteps; ++step) {
       model.compute(ctx.rank(), step);
       sync.exchange();
-      std::vector<float> of_rank_0 = model.values[4];
+      auto of_rank_0 = model.values[4];
       ctx.broadcast(TensorView(of_rank_0), {.name = "values", .root = 0});
       ASSERT_EQ(model.values[4], of_rank_0);
     }
