@@ -117,7 +117,8 @@ std::unique_ptr<Operations> make_cpu_operations();
 
 /// Makes operations that run the CPU kernels on a stream of device::HostDevice. Used in tests;
 /// slow.
-std::unique_ptr<Operations> make_host_operations(device::Stream& stream);
+std::unique_ptr<Operations> make_host_operations(device::Stream& stream,
+                                                 device::CachingAllocator& allocator);
 
 /// Uses cuDNN and cuBLASLt on the current GPU of the calling thread, with a shared workspace from
 /// `allocator`. The heuristics of the libraries choose the algorithms, so results have the same

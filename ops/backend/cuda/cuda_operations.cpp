@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
 #include "ops/kernels/cuda/convolution.h"
 #include "ops/kernels/cuda/image_kernels.h"
@@ -25,6 +26,7 @@ class CudaWork {
       : stream_(stream), allocator_(allocator) {}
 
   device::Stream& stream() const { return stream_; }
+  device::CachingAllocator& allocator() const { return allocator_; }
   const cuda::CublasLt& cublas_lt() {
     if (!cublas_lt_) cublas_lt_.emplace();
     return *cublas_lt_;
@@ -290,6 +292,9 @@ class CudaOperations : public Operations {
   void set_options(const MathOptions& options) override { work_.set_options(options); }
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                  const ImageFormat& format) override {
+    if (needs_padded_channels(shape, format))
+      return make_padded_convolution(convolution(with_padded_channels(shape), format), shape,
+                                     work_.stream(), work_.allocator());
     return std::make_unique<CudaConvolution>(work_, shape, format);
   }
   std::unique_ptr<WeightedOperation> linear(const InnerProductShape& shape,

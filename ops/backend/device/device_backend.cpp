@@ -21,7 +21,7 @@ ImageFormat format_for(DataType type) {
 
 std::unique_ptr<Operations> make_operations(device::Device& device, device::Stream& stream,
                                             device::CachingAllocator& allocator) {
-  if (device::is_host(device)) return make_host_operations(stream);
+  if (device::is_host(device)) return make_host_operations(stream, allocator);
   device.make_current();
   return make_cuda_operations(stream, allocator);
 }

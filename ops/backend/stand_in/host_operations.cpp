@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "horo/device/host/host_device.h"
+#include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
 #include "ops/backend/stand_in/host_array.h"
 #include "ops/kernels/cpu/batch_norm.h"
@@ -329,10 +330,14 @@ class HostBatchNorm : public BatchNormOperation {
 // result. Slow, but it exercises the types and layouts of the GPU path.
 class HostOperations : public Operations {
  public:
-  explicit HostOperations(device::Stream& stream) : stream_(stream) {}
+  HostOperations(device::Stream& stream, device::CachingAllocator& allocator)
+      : stream_(stream), allocator_(allocator) {}
 
   std::unique_ptr<WeightedOperation> convolution(const ConvolutionShape& shape,
                                                  const ImageFormat& format) override {
+    if (needs_padded_channels(shape, format))
+      return make_padded_convolution(convolution(with_padded_channels(shape), format), shape,
+                                     stream_, allocator_);
     using Operation = HostWeighted<cpu::ConvolutionKernel>;
     const std::size_t side = shape.window.size, out = shape.out_channels;
     return std::make_unique<Operation>(
@@ -371,12 +376,14 @@ class HostOperations : public Operations {
 
  private:
   device::Stream& stream_;
+  device::CachingAllocator& allocator_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operations> make_host_operations(device::Stream& stream) {
-  return std::make_unique<HostOperations>(stream);
+std::unique_ptr<Operations> make_host_operations(device::Stream& stream,
+                                                 device::CachingAllocator& allocator) {
+  return std::make_unique<HostOperations>(stream, allocator);
 }
 
 }  // namespace horo::ops

@@ -81,6 +81,24 @@ struct ColumnSums {
   }
 };
 
+// Each thread writes one element.
+template <typename T>
+struct ResizeRows {
+  static constexpr unsigned kThreads = 256;
+
+  T* y;
+  std::size_t y_columns;
+  const T* x;
+  std::size_t x_columns, rows;
+
+  HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
+    const std::size_t at = place.block * std::size_t{kThreads} + place.thread;
+    if (at >= rows * y_columns) return;
+    const std::size_t row = at / y_columns, column = at % y_columns;
+    y[at] = column < x_columns ? x[row * x_columns + column] : device::narrow<T>(0.0f);
+  }
+};
+
 }  // namespace
 
 template <typename To, typename From>
@@ -110,5 +128,21 @@ void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows,
 template void column_sums(device::Stream&, float*, const float*, std::size_t, std::size_t);
 template void column_sums(device::Stream&, Float16*, const Float16*, std::size_t, std::size_t);
 template void column_sums(device::Stream&, BFloat16*, const BFloat16*, std::size_t, std::size_t);
+
+template <typename T>
+void resize_rows(device::Stream& stream, T* y, std::size_t y_columns, const T* x,
+                 std::size_t x_columns, std::size_t rows) {
+  using Kernel = ResizeRows<T>;
+  const std::size_t count = rows * y_columns;
+  const auto blocks = static_cast<unsigned>((count + Kernel::kThreads - 1) / Kernel::kThreads);
+  device::launch(stream, {blocks, Kernel::kThreads}, Kernel{y, y_columns, x, x_columns, rows});
+}
+
+template void resize_rows(device::Stream&, float*, std::size_t, const float*, std::size_t,
+                          std::size_t);
+template void resize_rows(device::Stream&, Float16*, std::size_t, const Float16*, std::size_t,
+                          std::size_t);
+template void resize_rows(device::Stream&, BFloat16*, std::size_t, const BFloat16*, std::size_t,
+                          std::size_t);
 
 }  // namespace horo::ops::device_kernels

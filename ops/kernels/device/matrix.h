@@ -27,4 +27,11 @@ struct MatrixBatch {
 template <typename To, typename From>
 void transpose(device::Stream& stream, To* y, const From* x, const MatrixBatch& shape);
 
+/// y [rows, y_columns] = x [rows, x_columns]. Columns that only x has are left out; those that only
+/// y has become zero. The arrays must not overlap. One launch; does not block. T is float, Float16
+/// or BFloat16. Cost: x is read and y is written once.
+template <typename T>
+void resize_rows(device::Stream& stream, T* y, std::size_t y_columns, const T* x,
+                 std::size_t x_columns, std::size_t rows);
+
 }  // namespace horo::ops::device_kernels

@@ -66,5 +66,30 @@ TEST(DeviceColumnSums, AddUpAllRows) {
     }
 }
 
+template <typename T>
+void check_resize(std::size_t rows, std::size_t x_columns, std::size_t y_columns) {
+  TestDevice test;
+  const std::vector<float> values = rounded<T>(varied_values(rows * x_columns, 3));
+  DeviceValues<T> x(test.device, values, 1);
+  DeviceValues<T> y(test.device, std::vector<float>(rows * y_columns, 7), 1);
+  resize_rows(*test.stream, y.data(), y_columns, x.data(), x_columns, rows);
+  test.stream->synchronize();
+  std::vector<float> expected(rows * y_columns);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (i % y_columns < x_columns) expected[i] = values[i / y_columns * x_columns + i % y_columns];
+  EXPECT_EQ(y.values(), expected) << x_columns << " to " << y_columns;
+  y.expect_guards();
+}
+
+TEST(DeviceResizeRows, PadsWithZerosAndCuts) {
+  for (const std::size_t rows : {1, 9, 300})
+    for (const auto& [x_columns, y_columns] :
+         {std::pair<std::size_t, std::size_t>{3, 8}, {8, 3}, {1, 8}, {13, 16}, {5, 5}}) {
+      check_resize<float>(rows, x_columns, y_columns);
+      check_resize<Float16>(rows, x_columns, y_columns);
+      check_resize<BFloat16>(rows, x_columns, y_columns);
+    }
+}
+
 }  // namespace
 }  // namespace horo::ops::device_kernels

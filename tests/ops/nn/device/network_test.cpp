@@ -1,5 +1,6 @@
 // Networks on a device against the same ones on the host: on the stand-in, and on a GPU.
 #include "horo/base/error.h"
+#include "ops/kernels/device/step_state.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/dropout.h"
@@ -341,6 +342,34 @@ TEST(DeviceNetwork, DropoutNeedsTheSamples) {
                 [&] { (void)pair.network().forward(input(), {.training = true}); }),
             "layer 'dropout1': Dropout: 0 sample indices for input [3, 4]; expected 3");
   EXPECT_EQ(pair.network().forward(input(), {}).shape(), (Shape{3, 10}));
+}
+
+TEST(DeviceNetwork, DropoutOfACapturedStepFollowsTheStep) {
+  using device_kernels::StepState;
+  DeviceSide side(DataType::kFloat32);
+  device::Device& device = side.backend().device();
+  device::Stream& stream = side.backend().stream();
+  const device::Memory state = device.allocate(sizeof(StepState));
+  auto* const step = reinterpret_cast<StepState*>(state.data());
+  const auto samples = sample_indices(4);
+  const auto on_device = side.give_samples(samples);
+  const Tensor values = varied_tensor({4, 16}, 1);
+  const Tensor input = side.give(values);
+  Dropout layer, host;
+  layer.move_to(side.backend());
+  Tensor output;
+  const auto graph = device.capture(stream, [&] {
+    output = layer.forward(
+        input.shared(),
+        {.training = true, .seed = 9, .device_step = &step->step, .samples = on_device});
+  });
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    device_kernels::set_step(stream, step, {number, 0});
+    graph->launch(stream);
+    const Tensor expected = host.forward(
+        values.clone(), {.training = true, .seed = 9, .step = number, .samples = samples});
+    EXPECT_EQ(side.download(output), values_of(expected)) << "step " << number;
+  }
 }
 
 TEST(DeviceNetwork, IsZeroAfterAReset) {
