@@ -83,6 +83,11 @@ struct MathOptions {
     kCudnn,      ///< cuDNN's spatial batch normalisation
   };
   BatchNorm batch_norm = BatchNorm::kAutomatic;
+  enum class Convolutions {
+    kGraph,   ///< engines of cuDNN's graph API where it has a suitable one
+    kLegacy,  ///< cuDNN's older functions
+  };
+  Convolutions convolutions = Convolutions::kGraph;
   /// The number of multiprocessors that matrix products of the backward pass leave to other
   /// kernels, such as those of an exchange that overlaps with them. An operation throws
   /// InvalidArgument on creation if the GPU has no more than that.

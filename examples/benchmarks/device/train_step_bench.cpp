@@ -40,6 +40,7 @@ struct Options {
   int samples = 21;
   std::size_t divide = 1;
   std::string batch_norm = "auto";
+  std::string convolutions = "graph";
   MathOptions math;
 };
 
@@ -80,6 +81,7 @@ Batch random_batch(const Network& network, std::size_t rows) {
 MathOptions math_options(const Options& options) {
   using BatchNorm = MathOptions::BatchNorm;
   MathOptions math = options.math;
+  if (options.convolutions == "legacy") math.convolutions = MathOptions::Convolutions::kLegacy;
   if (options.batch_norm == "own") math.batch_norm = BatchNorm::kOwn;
   if (options.batch_norm == "cudnn") math.batch_norm = BatchNorm::kCudnn;
   return math;
@@ -193,6 +195,7 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
                            {"cudnn_search", "heuristic"},  // ConvolutionOptions
                            {"is_deterministic", true},
                            {"allow_tf32", false},
+                           {"convolutions", options.convolutions},
                            {"batch_norm", options.batch_norm},
                            {"reserved_multiprocessors", options.math.reserved_multiprocessors},
                            {"divide", options.divide}};
@@ -225,9 +228,11 @@ int main(int argc, char** argv) {
       "divides the batch size, to test the program");
   add("batch-norm", name_value(options.batch_norm, "batch-norm", {"auto", "own", "cudnn"}),
       "batch normalisation: own kernels, cudnn, or auto: own for bfloat16 and otherwise cudnn");
+  add("convolutions", name_value(options.convolutions, "convolutions", {"graph", "legacy"}),
+      "convolutions by engines of cuDNN's graph API, or by its older functions");
   add("reserve-multiprocessors",
       count_value(options.math.reserved_multiprocessors, "reserve-multiprocessors", 0, 64),
-      "matrix products of the backward pass leave this many multiprocessors to the exchange");
+      "the backward pass leaves this many multiprocessors to the exchange");
   add("json", po::value(&options.json)->value_name("FILE"), "write the figures to FILE");
   const int code = horo::bench::benchmark_main(
       argc, argv,

@@ -6,6 +6,7 @@
 #include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
 #include "ops/kernels/cuda/convolution.h"
+#include "ops/kernels/cuda/convolution_graph.h"
 #include "ops/kernels/cuda/image_kernels.h"
 #include "ops/kernels/cuda/matmul.h"
 #include "ops/kernels/device/batch_norm.h"
@@ -44,6 +45,7 @@ class CudaWork {
   }
   const MathOptions& options() const { return options_; }
   void set_options(const MathOptions& options) { options_ = options; }
+  cuda::ConvolutionPlans& convolution_plans() { return convolution_plans_; }
   /// For MatmulOptions of the backward pass. 0: all.
   std::int32_t backward_multiprocessors() {
     const int reserved = options_.reserved_multiprocessors;
@@ -58,31 +60,58 @@ class CudaWork {
   MathOptions options_;
   std::optional<cuda::CublasLt> cublas_lt_;
   std::optional<cuda::Cudnn> cudnn_;
+  cuda::ConvolutionPlans convolution_plans_;  // of cudnn_
 };
 
-/// Every run passes a workspace of the same size. The algorithm, which cuDNN chooses in the first
-/// run of each direction, therefore fits in all later runs.
+/// Runs an engine of cuDNN's graph API in each direction, or, if there is none, an algorithm of the
+/// older functions. Every run passes a workspace of the same size, so what cuDNN chooses in the
+/// first run of each direction fits in all later runs.
 class CudaConvolution : public WeightedOperation {
  public:
   CudaConvolution(CudaWork& work, const ConvolutionShape& shape, const ImageFormat& format)
-      : work_(work), kernel_(shape, {.format = format}) {}
+      : work_(work),
+        kernel_(shape, {.format = format}),
+        forward_{shape, format, Direction::kForward},
+        backward_data_{shape, format, Direction::kBackwardData},
+        backward_weights_{shape, format, Direction::kBackwardWeights} {
+    backward_data_.multiprocessors = work.backward_multiprocessors();
+    backward_weights_.multiprocessors = work.backward_multiprocessors();
+  }
 
   void forward(const void* input, const void* weights, const void* bias, void* output) override {
-    kernel_.forward(work(), input, weights, bias, output);
+    const auto* plan = plan_for(forward_);
+    if (plan == nullptr) return kernel_.forward(work(), input, weights, bias, output);
+    plan->run(work(), input, weights, output);
+    kernel_.add_bias(work(), bias, output);
   }
   void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
                         void* bias_gradient) override {
-    kernel_.backward_weights(work(), input, output_gradient, weights_gradient, bias_gradient);
+    const auto* plan = plan_for(backward_weights_);
+    if (plan == nullptr)
+      return kernel_.backward_weights(work(), input, output_gradient, weights_gradient,
+                                      bias_gradient);
+    plan->run(work(), input, weights_gradient, output_gradient);
+    kernel_.sum_bias_gradient(work(), output_gradient, bias_gradient);
   }
   void backward_data(const void* weights, const void* output_gradient,
                      void* input_gradient) override {
-    kernel_.backward_data(work(), weights, output_gradient, input_gradient);
+    const auto* plan = plan_for(backward_data_);
+    if (plan == nullptr)
+      return kernel_.backward_data(work(), weights, output_gradient, input_gradient);
+    plan->run(work(), input_gradient, weights, output_gradient);
   }
 
  private:
+  using Direction = cuda::ConvolutionDirection;
   cuda::CudnnWork work() { return work_.cudnn(kConvolutionWorkspaceBytes); }
+  const cuda::ConvolutionPlan* plan_for(const cuda::ConvolutionGraphOptions& options) {
+    if (work_.options().convolutions == MathOptions::Convolutions::kLegacy) return nullptr;
+    return work_.convolution_plans().find(work(), options);
+  }
+
   CudaWork& work_;
   cuda::ConvolutionKernel kernel_;
+  cuda::ConvolutionGraphOptions forward_, backward_data_, backward_weights_;
 };
 
 cuda::MatmulOptions backward_options(CudaWork& work, DataType type,

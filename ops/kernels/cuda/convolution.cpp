@@ -84,8 +84,12 @@ void ConvolutionKernel::forward(const CudnnWork& work, const void* input, const 
   HORO_CUDNN(convolution_forward, handle, &kOne, input_.get(), input, filter_.get(), weights,
              description_.get(), forward_->algorithm, work.workspace.data(), work.workspace.size(),
              &kZero, output_.get(), output);
+  add_bias(work, bias, output);
+}
+
+void ConvolutionKernel::add_bias(const CudnnWork& work, const void* bias, void* output) const {
   if (shape_.has_bias)
-    HORO_CUDNN(add_tensor, handle, &kOne, bias_.get(), bias, &kOne, output_.get(), output);
+    HORO_CUDNN(add_tensor, work.handle(), &kOne, bias_.get(), bias, &kOne, output_.get(), output);
 }
 
 void ConvolutionKernel::backward_data(const CudnnWork& work, const void* weights,
@@ -129,9 +133,14 @@ void ConvolutionKernel::backward_weights(const CudnnWork& work, const void* inpu
   HORO_CUDNN(convolution_backward_filter, handle, &kOne, input_.get(), input, output_.get(),
              output_gradient, description_.get(), backward_weights_->algorithm,
              work.workspace.data(), work.workspace.size(), &kZero, filter_.get(), weights_gradient);
+  sum_bias_gradient(work, output_gradient, bias_gradient);
+}
+
+void ConvolutionKernel::sum_bias_gradient(const CudnnWork& work, const void* output_gradient,
+                                          void* bias_gradient) const {
   if (shape_.has_bias)
-    HORO_CUDNN(convolution_backward_bias, handle, &kOne, output_.get(), output_gradient, &kZero,
-               bias_.get(), bias_gradient);
+    HORO_CUDNN(convolution_backward_bias, work.handle(), &kOne, output_.get(), output_gradient,
+               &kZero, bias_.get(), bias_gradient);
 }
 
 }  // namespace horo::ops::cuda

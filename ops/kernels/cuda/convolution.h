@@ -76,6 +76,12 @@ class ConvolutionKernel {
   void backward_weights(const CudnnWork& work, const void* input, const void* output_gradient,
                         void* weights_gradient, void* bias_gradient);
 
+  /// The parts of forward() and backward_weights() after the convolution. Do nothing without
+  /// has_bias.
+  void add_bias(const CudnnWork& work, const void* bias, void* output) const;
+  void sum_bias_gradient(const CudnnWork& work, const void* output_gradient,
+                         void* bias_gradient) const;
+
   const ConvolutionDescription& description() const { return description_; }
   const TensorDescription& input() const { return input_; }
   const TensorDescription& output() const { return output_; }

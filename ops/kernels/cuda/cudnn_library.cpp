@@ -53,6 +53,12 @@ CudnnLibrary load() {
   library.find("cudnnBatchNormalizationForwardTraining", dnn.batch_norm_forward_training);
   library.find("cudnnBatchNormalizationForwardInference", dnn.batch_norm_forward_inference);
   library.find("cudnnBatchNormalizationBackward", dnn.batch_norm_backward);
+  library.find("cudnnBackendCreateDescriptor", dnn.backend_create_descriptor);
+  library.find("cudnnBackendDestroyDescriptor", dnn.backend_destroy_descriptor);
+  library.find("cudnnBackendSetAttribute", dnn.backend_set_attribute);
+  library.find("cudnnBackendGetAttribute", dnn.backend_get_attribute);
+  library.find("cudnnBackendFinalize", dnn.backend_finalize);
+  library.find("cudnnBackendExecute", dnn.backend_execute);
   return dnn;
 }
 

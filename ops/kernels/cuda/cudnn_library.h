@@ -55,6 +55,13 @@ struct CudnnLibrary {
   decltype(&cudnnBatchNormalizationForwardTraining) batch_norm_forward_training;
   decltype(&cudnnBatchNormalizationForwardInference) batch_norm_forward_inference;
   decltype(&cudnnBatchNormalizationBackward) batch_norm_backward;
+
+  decltype(&cudnnBackendCreateDescriptor) backend_create_descriptor;
+  decltype(&cudnnBackendDestroyDescriptor) backend_destroy_descriptor;
+  decltype(&cudnnBackendSetAttribute) backend_set_attribute;
+  decltype(&cudnnBackendGetAttribute) backend_get_attribute;
+  decltype(&cudnnBackendFinalize) backend_finalize;
+  decltype(&cudnnBackendExecute) backend_execute;
 };
 
 /// Thread-safe. Every call throws DeviceError if libcudnn.so.9 cannot be loaded or lacks a

@@ -2,6 +2,7 @@
 #include "ops/kernels/cuda/convolution.h"
 
 #include "horo/base/error.h"
+#include "ops/kernels/cuda/convolution_graph.h"
 #include "tests/ops/kernels/cuda/gpu_values.h"
 #include "tests/ops/support/image_layouts.h"
 #include "tests/support/reference_kernels/convolution.h"
@@ -87,6 +88,51 @@ TEST(GpuConvolution, MatchesReferenceInBfloat16) {
       expect_matches_reference<BFloat16>(
           bench, cudnn, shape,
           {.format = {DataType::kBFloat16, ImageLayout::kChannelsLast}, .search = search});
+}
+
+// Skips a direction for which the graph API has no suitable engine.
+TEST(GpuConvolutionPlans, MatchReferenceInBfloat16) {
+  using Direction = ConvolutionDirection;
+  constexpr ImageFormat kFormat{DataType::kBFloat16, ImageLayout::kChannelsLast};
+  GpuBench bench;
+  const Cudnn cudnn;
+  const CudnnWork work{cudnn, *bench.stream, bench.workspace()};
+  ConvolutionPlans plans;
+  for (const ConvolutionShape& shape : kShapes) {
+    const ImageBatch filters = filters_of(shape), images = shape.output();
+    const auto x = values_as<BFloat16>(shape.input.count(), 1),
+               w = values_as<BFloat16>(shape.weight_count(), 2),
+               dy = values_as<BFloat16>(images.count(), 4);
+    const auto input = bench.upload(laid_out(x, shape.input, kFormat.layout)),
+               weights = bench.upload(laid_out(w, filters, kFormat.layout)),
+               gradient = bench.upload(laid_out(dy, images, kFormat.layout));
+    const auto y = bench.unwritten<BFloat16>(images.count()),
+               dx = bench.unwritten<BFloat16>(x.size()), dw = bench.unwritten<BFloat16>(w.size());
+    const auto values = [&](const auto& array, const ImageBatch& extents) {
+      return floats_of(as_reference(array.values(*bench.stream), extents, kFormat.layout));
+    };
+    const std::size_t window = shape.window.size * shape.window.size;
+    const auto expected =
+        reference::convolution_gradients(shape, doubles_of(x), doubles_of(w), doubles_of(dy));
+    if (const auto* plan = plans.find(work, {shape, kFormat})) {
+      EXPECT_EQ(plan, plans.find(work, {shape, kFormat}));
+      plan->run(work, input.data(), weights.data(), y.data());
+      expect_close(values(y, images),
+                   reference::convolution(shape, doubles_of(x), doubles_of(w),
+                                          reference::Values(shape.out_channels)),
+                   tolerance_of<BFloat16>(window * shape.input.channels));
+    }
+    if (const auto* plan = plans.find(work, {shape, kFormat, Direction::kBackwardData})) {
+      plan->run(work, dx.data(), weights.data(), gradient.data());
+      expect_close(values(dx, shape.input), expected.input,
+                   tolerance_of<BFloat16>(window * shape.out_channels));
+    }
+    if (const auto* plan = plans.find(work, {shape, kFormat, Direction::kBackwardWeights})) {
+      plan->run(work, input.data(), dw.data(), gradient.data());
+      expect_close(values(dw, filters), expected.weights,
+                   tolerance_of<BFloat16>(images.batch * images.height * images.width));
+    }
+  }
 }
 
 TEST(GpuConvolution, NeedsTheWorkspaceOfItsFirstRun) {
