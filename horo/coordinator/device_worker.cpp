@@ -150,13 +150,7 @@ void DeviceWorker::run(const std::string& label) {
       launch_next(lock);
       continue;
     }
-    if (should_stop_) {
-      if (const std::exception_ptr error = unfinished()) {
-        fail(error);
-        continue;
-      }
-      if (oldest() == nullptr) return;
-    }
+    if (should_stop_ && oldest() == nullptr) return;
     if (oldest() != nullptr)
       changed_.wait_for(lock, kLookInterval);
     else

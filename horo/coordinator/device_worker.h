@@ -67,9 +67,6 @@ class DeviceWorker {
   /// Returns the text `work` of DeviceWatch::overdue_error() for the oldest work, for example
   /// "exchange bucket 3".
   virtual std::string describe_oldest() const = 0;
-  /// Called during stop() when has_next() is false. Returns null if stop() must wait for the
-  /// remaining work. Returns an error if the thread must fail this work instead.
-  virtual std::exception_ptr unfinished() const { return nullptr; }
   /// Returns whether run_callbacks() has callbacks to run.
   virtual bool has_callbacks() const { return false; }
   /// Runs the callbacks of ended work. Must release `lock` meanwhile.

@@ -114,8 +114,6 @@ class DevicePlanExchange : public PlanExchange {
   /// the plan (DeviceWatch::end_job()), may abort the job, and aborts the collectives. Returns the
   /// error of the plan.
   std::exception_ptr fail() noexcept;
-  /// The name of the current bucket in errors, such as "allreduce 'net/bucket 2'".
-  std::string describe_current() const;
   /// The bucket at which the exchange is; for the flight recorder.
   std::size_t current_bucket() const { return current_.load(); }
   /// Ends a wait of exchange() for other ranks; later calls throw ShutdownError until resume().
@@ -164,6 +162,8 @@ class DevicePlanExchange : public PlanExchange {
     bool is_skipped = false;
   };
 
+  // The name of the current bucket in errors, such as "allreduce 'net/bucket 2'".
+  std::string describe_current() const;
   bool is_alone() const { return connection_.collectives == nullptr; }
   bool uses_memory() const;
   DataType wire_of(std::size_t gradient) const;
