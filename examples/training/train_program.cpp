@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "horo/horo.h"
+#include "ops/backend/cpu/threads.h"
 #include "ops/data/crop_and_flip.h"
-#include "ops/kernels/cpu/threads.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"

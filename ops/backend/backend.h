@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "ops/backend/device/dropout.h"
 #include "ops/backend/operations.h"
-#include "ops/kernels/device/dropout.h"
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/tensor/tensor.h"
 
 namespace horo::ops {

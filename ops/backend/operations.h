@@ -4,8 +4,8 @@
 
 #include "horo/device/caching_allocator.h"
 #include "horo/device/stream.h"
-#include "ops/kernels/batch_norm_arrays.h"
-#include "ops/kernels/shapes.h"
+#include "ops/backend/batch_norm_arrays.h"
+#include "ops/backend/shapes.h"
 
 // The operations of the libraries of a backend, each for one fixed shape. Arrays are in the memory
 // of the backend and start at multiples of 16 bytes. On a device, work is submitted to the stream

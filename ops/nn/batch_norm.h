@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/shape_cache.h"
 

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/nn/weighted_layer.h"
 
 namespace horo::ops {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/kernels/cpu/cross_entropy.h"
+#include "ops/backend/cpu/cross_entropy.h"
 
 namespace horo::ops {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "ops/kernels/device/dropout.h"
+#include "ops/backend/device/dropout.h"
 #include "ops/nn/layer.h"
 
 namespace horo::ops {

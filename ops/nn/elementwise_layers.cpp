@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/kernels/philox.h"
+#include "ops/backend/philox.h"
 #include "ops/nn/dropout.h"
 #include "ops/nn/gelu.h"
 #include "ops/nn/relu.h"

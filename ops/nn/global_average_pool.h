@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/nn/pool_layer.h"
 
 namespace horo::ops {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "horo/base/hash.h"
-#include "ops/kernels/philox.h"
+#include "ops/backend/philox.h"
 
 namespace horo::ops {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/nn/linear.h"
 #include "ops/nn/shape_cache.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "horo/base/error.h"
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/dropout.h"

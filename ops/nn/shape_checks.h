@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "horo/base/tensor_view.h"
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 
 // Private to ops/nn: shapes of images, and the error text for wrong shapes, which all layers share.
 

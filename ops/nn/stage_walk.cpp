@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "ops/kernels/philox.h"
+#include "ops/backend/philox.h"
 
 namespace horo::ops {
 

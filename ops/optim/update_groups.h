@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/kernels/device/update.h"
+#include "ops/backend/device/update.h"
 #include "ops/optim/optimizer.h"
 
 // Private to ops/optim: the parameters of a step on a device.

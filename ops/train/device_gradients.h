@@ -7,7 +7,7 @@
 #include "horo/device/device.h"
 #include "horo/gradient_sync.h"
 #include "horo/horo.h"
-#include "ops/kernels/device/gradient_norm.h"
+#include "ops/backend/device/gradient_norm.h"
 #include "ops/nn/layer.h"
 
 namespace horo::ops {

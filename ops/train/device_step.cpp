@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "horo/base/log.h"
-#include "ops/kernels/device/float_types.h"
+#include "ops/backend/device/float_types.h"
 
 namespace horo::ops {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "horo/horo.h"
+#include "ops/backend/device/cross_entropy.h"
 #include "ops/backend/device/device_backend.h"
-#include "ops/kernels/device/cross_entropy.h"
-#include "ops/kernels/device/step_state.h"
+#include "ops/backend/device/step_state.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/device_gradients.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "ops/backend/backend.h"
-#include "ops/kernels/cpu/elementwise.h"
+#include "ops/backend/cpu/elementwise.h"
 
 namespace horo::ops {
 namespace {

@@ -1,11 +1,11 @@
 #include <cstddef>
 #include <memory>
 
+#include "ops/backend/cpu/batch_norm.h"
+#include "ops/backend/cpu/convolution.h"
+#include "ops/backend/cpu/inner_product.h"
+#include "ops/backend/cpu/pooling.h"
 #include "ops/backend/operations.h"
-#include "ops/kernels/cpu/batch_norm.h"
-#include "ops/kernels/cpu/convolution.h"
-#include "ops/kernels/cpu/inner_product.h"
-#include "ops/kernels/cpu/pooling.h"
 
 namespace horo::ops {
 namespace {

@@ -3,14 +3,14 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "ops/backend/cuda/convolution.h"
+#include "ops/backend/cuda/convolution_graph.h"
+#include "ops/backend/cuda/image_kernels.h"
+#include "ops/backend/cuda/matmul.h"
+#include "ops/backend/device/batch_norm.h"
+#include "ops/backend/device/matrix.h"
 #include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
-#include "ops/kernels/cuda/convolution.h"
-#include "ops/kernels/cuda/convolution_graph.h"
-#include "ops/kernels/cuda/image_kernels.h"
-#include "ops/kernels/cuda/matmul.h"
-#include "ops/kernels/device/batch_norm.h"
-#include "ops/kernels/device/matrix.h"
 
 namespace horo::ops {
 namespace {

@@ -10,7 +10,7 @@
 namespace horo::ops {
 
 /// Computes on a device: on a GPU with NVIDIA's libraries, on device::HostDevice with the CPU
-/// kernels (used in tests; slow). Element-wise functions are kernels of ops/kernels/device on both.
+/// kernels (used in tests; slow). Element-wise functions are kernels of ops/backend/device on both.
 class DeviceBackend : public Backend {
  public:
   /// Uses the libraries of `device`, which must outlive this, and creates a stream. With kFloat32

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "ops/kernels/device/matrix.h"
+#include "ops/backend/device/matrix.h"
 
 namespace horo::ops {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "horo/base/error.h"
 #include "ops/backend/device/device_backend.h"
-#include "ops/kernels/device/elementwise.h"
-#include "ops/kernels/device/float_types.h"
-#include "ops/kernels/device/matrix.h"
+#include "ops/backend/device/elementwise.h"
+#include "ops/backend/device/float_types.h"
+#include "ops/backend/device/matrix.h"
 
 namespace horo::ops {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 
 // Private to ops/backend/stand_in.
 

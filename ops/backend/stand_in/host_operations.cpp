@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "horo/device/host/host_device.h"
+#include "ops/backend/cpu/batch_norm.h"
+#include "ops/backend/cpu/convolution.h"
+#include "ops/backend/cpu/elementwise.h"
+#include "ops/backend/cpu/inner_product.h"
+#include "ops/backend/cpu/pooling.h"
 #include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
 #include "ops/backend/stand_in/host_array.h"
-#include "ops/kernels/cpu/batch_norm.h"
-#include "ops/kernels/cpu/convolution.h"
-#include "ops/kernels/cpu/elementwise.h"
-#include "ops/kernels/cpu/inner_product.h"
-#include "ops/kernels/cpu/pooling.h"
 
 namespace horo::ops {
 

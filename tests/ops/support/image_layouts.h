@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "tests/support/reference_kernels/images.h"
 
 namespace horo::ops {

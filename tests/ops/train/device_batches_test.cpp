@@ -8,7 +8,7 @@
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/backend/device/device_backend.h"
-#include "ops/kernels/device/step_state.h"
+#include "ops/backend/device/step_state.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/batch_upload.h"

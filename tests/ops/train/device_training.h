@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/kernels/cpu/threads.h"
+#include "ops/backend/cpu/threads.h"
 #include "ops/nn/resnet.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"

@@ -4,7 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "horo/testing.h"
-#include "ops/kernels/cpu/threads.h"
+#include "ops/backend/cpu/threads.h"
+#include "ops/optim/sgd.h"
 #include "ops/train/step_timer.h"
 #include "ops/train/trainer.h"
 #include "tests/flight_recorder/temporary_directory.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "horo/testing.h"
-#include "ops/kernels/cpu/threads.h"
+#include "ops/backend/cpu/threads.h"
 #include "ops/nn/initialise.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"

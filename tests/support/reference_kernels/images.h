@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 
 namespace horo::ops::reference {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/kernels/shapes.h"
+#include "ops/backend/shapes.h"
 #include "tests/support/reference_kernels/values.h"
 
 namespace horo::ops::reference {

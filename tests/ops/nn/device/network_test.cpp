@@ -1,6 +1,6 @@
 // Networks on a device against the same ones on the host: on the stand-in, and on a GPU.
 #include "horo/base/error.h"
-#include "ops/kernels/device/step_state.h"
+#include "ops/backend/device/step_state.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/dropout.h"

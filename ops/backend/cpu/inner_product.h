@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+
+#include "ops/backend/shapes.h"
+
+namespace horo::ops::cpu {
+
+/// A fully connected stage of one fixed shape. Arrays are row-major with the dimensions of
+/// InnerProductShape. Given the same inputs and number of threads, the results have the same bits.
+/// Used from one thread at a time; throws horo::Error if oneDNN fails.
+class InnerProductKernel {
+ public:
+  explicit InnerProductKernel(const InnerProductShape& shape);
+  ~InnerProductKernel();
+  InnerProductKernel(const InnerProductKernel&) = delete;
+  InnerProductKernel& operator=(const InnerProductKernel&) = delete;
+
+  /// Writes output. `bias` has out_features values; ignored (may be null) without has_bias.
+  void forward(const float* input, const float* weights, const float* bias, float* output);
+  /// Overwrites weights_gradient and, with has_bias, bias_gradient.
+  void backward_weights(const float* input, const float* output_gradient, float* weights_gradient,
+                        float* bias_gradient);
+  /// Overwrites input_gradient.
+  void backward_data(const float* weights, const float* output_gradient, float* input_gradient);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace horo::ops::cpu

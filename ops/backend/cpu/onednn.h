@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <string_view>
+
+#include "horo/base/error.h"
+
+// Private to ops/backend/cpu: what its kernels share for oneDNN.
+
+namespace horo::ops::cpu {
+
+/// The CPU engine of oneDNN and an in-order stream on it. Cheap; every kernel has its own, so that
+/// kernels of different threads share nothing.
+struct Processor {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+};
+
+/// A dense row-major float32 array of these dimensions.
+dnnl::memory::desc row_major(std::span<const std::size_t> dimensions);
+dnnl::memory::desc row_major(std::initializer_list<std::size_t> dimensions);
+/// The same dimensions, in whatever layout the primitive prefers.
+dnnl::memory::desc any_layout(const dnnl::memory::desc& description);
+
+/// A oneDNN memory object for an array of the caller. oneDNN has no read-only memory; a primitive
+/// does not write to its sources.
+dnnl::memory borrow(const Processor& processor, const dnnl::memory::desc& description,
+                    const float* values);
+
+[[noreturn]] void throw_onednn_failure(std::string_view operation, const dnnl::error& failure);
+
+/// Calls `function` and turns a failure of oneDNN into horo::Error that begins with `operation`.
+template <typename Function>
+decltype(auto) guarded(std::string_view operation, Function&& function) {
+  try {
+    return function();
+  } catch (const dnnl::error& failure) {
+    throw_onednn_failure(operation, failure);
+  }
+}
+
+}  // namespace horo::ops::cpu
