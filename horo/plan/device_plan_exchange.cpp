@@ -241,10 +241,11 @@ void DevicePlanExchange::poll() {
     if ((front.done != nullptr && !front.done->is_done()) || watch_.has_failed()) break;
     const InFlight ended = front;
     under_way_.pop_front();
-    in_flight_ = under_way_.size();
     for (std::size_t b = ended.bucket; b < ended.end; ++b)
       progress_->end_bucket(b, ended.is_skipped);
     if (ended.end == buckets_.size()) progress_->end_step();
+    // Last: a caller that sees no exchange in flight must find it in the counters and reports.
+    in_flight_ = under_way_.size();
   }
   if (watch_.has_failed()) std::rethrow_exception(watch_.error());
   if (under_way_.empty()) return;
