@@ -13,14 +13,14 @@ namespace {
 
 using namespace horo::ops;
 
-std::unique_ptr<Dataset> open_dataset(const TrainOptions& options, Split split) {
+std::unique_ptr<LabelledImages> open_dataset(const TrainOptions& options, Split split) {
   if (!options.data.empty()) return std::make_unique<CifarDataset>(options.data, split);
   const std::size_t size = split == Split::kTrain ? 10000 : 1000;
   return std::make_unique<ColouredDigitsDataset>(
       ColouredDigitsOptions{.split = split, .size = size});
 }
 
-std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Dataset& dataset) {
+std::unique_ptr<Sequential> make_model(const TrainOptions& options, const LabelledImages& dataset) {
   if (options.model == "resnet20") return make_resnet20(options.seed);
   if (options.model == "resnet18") return make_resnet18(options.seed);
   return make_cnn(

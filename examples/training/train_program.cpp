@@ -84,7 +84,8 @@ struct Job {
     zero_output_layer(*model);
   }
 
-  static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set,
+  static TrainerOptions trainer_options(const TrainOptions& options,
+                                        const LabelledImages& train_set,
                                         horo::device::Device* gpu) {
     TrainerOptions trainer{
         .epochs = options.epochs,
@@ -108,8 +109,8 @@ struct Job {
     return trainer;
   }
 
-  std::unique_ptr<Dataset> train_set;
-  std::unique_ptr<Dataset> test_set;
+  std::unique_ptr<LabelledImages> train_set;
+  std::unique_ptr<LabelledImages> test_set;
   std::unique_ptr<Sequential> model;
   std::unique_ptr<Optimizer> optimizer;
   Trainer trainer;

@@ -10,11 +10,11 @@
 /// The part of a training program that differs between the programs.
 struct TrainProgram {
   TrainCommand command;
-  std::function<std::unique_ptr<horo::ops::Dataset>(const TrainOptions&, horo::ops::Split)>
+  std::function<std::unique_ptr<horo::ops::LabelledImages>(const TrainOptions&, horo::ops::Split)>
       open_dataset;
   /// Builds the model for the samples of the training set. Its last layer must be named "output".
   std::function<std::unique_ptr<horo::ops::Sequential>(const TrainOptions&,
-                                                       const horo::ops::Dataset&)>
+                                                       const horo::ops::LabelledImages&)>
       make_model;
 };
 

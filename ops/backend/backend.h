@@ -3,6 +3,7 @@
 #include <memory>
 #include <utility>
 
+#include "ops/backend/batch_score.h"
 #include "ops/backend/device/dropout.h"
 #include "ops/backend/operations.h"
 #include "ops/backend/shapes.h"
@@ -70,6 +71,15 @@ class Backend {
   /// `mask`, which is empty; the backward pass gets the same `mask` and draws again if it is empty.
   /// Features are counted in host order.
   virtual Tensor dropout(Tensor x, const device_kernels::DropoutDraw& draw, Tensor& mask) = 0;
+
+  /// `to` = `sum` + `values`, computed in float32. `sum` is float32, and `to` is either of the two.
+  virtual void add_to(Tensor& to, const Tensor& sum, const Tensor& values) = 0;
+  /// Cross-entropy of the softmax of `logits` [targets.count(), classes] and int32 classes.
+  virtual void cross_entropy(const Tensor& logits, const Tensor& targets,
+                             const CrossEntropyOptions& options, const LossArguments& to) = 0;
+  /// The sum of (output - targets)^2. Both have the same number of values; targets are float32.
+  virtual void squared_error(const Tensor& output, const Tensor& targets,
+                             const LossArguments& to) = 0;
 
  private:
   const ImageFormat format_;

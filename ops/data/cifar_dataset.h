@@ -12,7 +12,7 @@ namespace horo::ops {
 /// images [3, 32, 32] of 10 classes, kept in memory as bytes and normalised by channel. Immutable
 /// after construction. Source of the data and the format: Krizhevsky, "Learning multiple layers of
 /// features from tiny images" (2009).
-class CifarDataset : public Dataset {
+class CifarDataset : public LabelledImages {
  public:
   static constexpr std::size_t kChannels = 3;
   static constexpr std::size_t kSide = 32;

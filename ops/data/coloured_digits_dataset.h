@@ -18,7 +18,7 @@ struct ColouredDigitsOptions {
 /// classes, which replace photographs if no files are available. Colours are independent of the
 /// class. Sample i and its label depend only on (seed, split, i). An image is drawn each time it is
 /// read.
-class ColouredDigitsDataset : public Dataset {
+class ColouredDigitsDataset : public LabelledImages {
  public:
   static constexpr std::size_t kSide = 32;
 

@@ -8,6 +8,28 @@
 #include "horo/base/error.h"
 
 namespace horo::ops {
+namespace {
+
+Shape with_rows(std::size_t rows, std::vector<std::size_t> inner) {
+  inner.insert(inner.begin(), rows);
+  return Shape(std::move(inner));
+}
+
+Tensor copy_rows(const Tensor& from, std::size_t first, std::size_t count) {
+  std::vector<std::size_t> dimensions = from.shape().dimensions();
+  const std::size_t row = dimensions[0] == 0 ? 0 : from.bytes() / dimensions[0];
+  dimensions[0] = count;
+  Tensor to(Shape(std::move(dimensions)), from.type());
+  std::copy_n(from.raw() + first * row, count * row, to.raw());
+  return to;
+}
+
+}  // namespace
+
+Batch copy_rows(const Batch& batch, std::size_t first, std::size_t count) {
+  return {batch.where, copy_rows(batch.inputs, first, count),
+          copy_rows(batch.targets, first, count), copy_rows(batch.samples, first, count)};
+}
 
 DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
                        std::uint64_t last, const DataLoaderOptions& options)
@@ -19,6 +41,9 @@ DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std
       to_fill_(first),
       to_take_(first) {
   HORO_CHECK(options.prefetch > 0, "prefetch is 0; it must be at least 1");
+  HORO_CHECK(!options.augmentation || dataset.input().type == DataType::kFloat32,
+             fmt::format("an augmentation changes float32 inputs; those of the data set are {}",
+                         name_of(dataset.input().type)));
   HORO_CHECK(sampler.options().dataset_size == dataset.size(),
              fmt::format("the sampler is for {} samples, the data set has {}",
                          sampler.options().dataset_size, dataset.size()));
@@ -32,20 +57,19 @@ DataLoader::~DataLoader() {
 }
 
 Batch DataLoader::load(std::uint64_t step) const {
-  Batch batch;
-  batch.where = sampler_.locate(step);
-  batch.samples = sampler_.samples(batch.where);
-  std::vector<std::size_t> dimensions{batch.samples.size()};
-  const Shape sample_shape = dataset_.sample_shape();
-  const auto& inner = sample_shape.dimensions();
-  dimensions.insert(dimensions.end(), inner.begin(), inner.end());
-  batch.inputs = Tensor(Shape(std::move(dimensions)));
-  batch.labels.resize(batch.samples.size());
-  const std::size_t stride = sample_shape.count();
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    const auto values = batch.inputs.values().subspan(i * stride, stride);
-    batch.labels[i] = dataset_.copy_sample(batch.samples[i], values);
-    if (augmentation_) augmentation_(values, batch.where.epoch, batch.samples[i]);
+  Batch batch{.where = sampler_.locate(step)};
+  const std::vector<std::uint64_t> samples = sampler_.samples(batch.where);
+  const SampleForm input = dataset_.input(), target = dataset_.target();
+  batch.inputs = Tensor(with_rows(samples.size(), input.shape.dimensions()), input.type);
+  batch.targets = Tensor(with_rows(samples.size(), target.shape.dimensions()), target.type);
+  batch.samples = Tensor(Shape{samples.size()}, DataType::kInt64);
+  std::ranges::copy(samples, batch.samples.data<std::int64_t>());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::span values(batch.inputs.raw() + i * input.bytes(), input.bytes());
+    dataset_.read(samples[i], values, {batch.targets.raw() + i * target.bytes(), target.bytes()});
+    if (augmentation_)
+      augmentation_({reinterpret_cast<float*>(values.data()), input.shape.count()},
+                    batch.where.epoch, samples[i]);
   }
   return batch;
 }

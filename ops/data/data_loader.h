@@ -18,16 +18,25 @@
 
 namespace horo::ops {
 
-/// The samples of this rank in one step.
+/// The samples of this rank in one step, in host memory or in the memory of a device.
 struct Batch {
   EpochStep where;
-  Tensor inputs;                       ///< [b, sample shape]; b may be 0
-  std::vector<std::int32_t> labels;    ///< b
-  std::vector<std::uint64_t> samples;  ///< b indices in the data set
+  Tensor inputs;   ///< [b, ...], of the form Dataset::input(); b may be 0
+  Tensor targets;  ///< [b, ...], of the form Dataset::target()
+  Tensor samples;  ///< int64 [b]: the indices in the data set
+
+  std::size_t rows() const { return samples.count(); }
+  /// For Pass::samples.
+  std::span<const std::uint64_t> sample_indices() const {
+    return {reinterpret_cast<const std::uint64_t*>(samples.raw()), samples.count()};
+  }
 };
 
-/// Changes a sample that copy_sample() has written. Deterministic: equal arguments give equal
-/// values. Called from several threads at once. See CropAndFlip.
+/// Copies rows [first, first + count) of a batch in host memory.
+Batch copy_rows(const Batch& batch, std::size_t first, std::size_t count);
+
+/// Changes the float32 input of a sample that Dataset::read() has written. Deterministic: equal
+/// arguments give equal values. Called from several threads at once. See CropAndFlip.
 using Augmentation =
     std::function<void(std::span<float> values, std::uint64_t epoch, std::uint64_t sample)>;
 
@@ -47,7 +56,7 @@ struct DataLoaderOptions {
 class DataLoader {
  public:
   /// Loads the steps [first, last), numbered as GlobalSampler::locate() does. Throws
-  /// InvalidArgument if prefetch is 0.
+  /// InvalidArgument if prefetch is 0, or for an augmentation of inputs that are not float32.
   DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
              std::uint64_t last, const DataLoaderOptions& options = {});
   ~DataLoader();

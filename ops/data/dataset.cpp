@@ -2,15 +2,24 @@
 
 #include <fmt/core.h>
 
+#include <cstring>
+
 #include "horo/base/error.h"
 
 namespace horo::ops {
 
-void Dataset::check_copy(std::size_t index, std::size_t value_count) const {
+void LabelledImages::check_copy(std::size_t index, std::size_t value_count) const {
   HORO_CHECK(index < size(), fmt::format("sample {} of a data set of {}", index, size()));
   HORO_CHECK(value_count == sample_shape().count(),
              fmt::format("a sample has shape {}, the buffer for it has {} values",
                          sample_shape().to_string(), value_count));
+}
+
+void LabelledImages::read(std::size_t index, std::span<std::byte> input,
+                          std::span<std::byte> target) const {
+  const std::int32_t label =
+      copy_sample(index, {reinterpret_cast<float*>(input.data()), input.size() / sizeof(float)});
+  std::memcpy(target.data(), &label, sizeof label);
 }
 
 }  // namespace horo::ops

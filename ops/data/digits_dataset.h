@@ -21,7 +21,7 @@ struct DigitsOptions {
 /// Synthetic handwritten digits, [1, 28, 28] of 10 classes: a data set that needs no files. Sample
 /// i and its label depend only on (seed, split, i). An image is drawn when it is first read and
 /// then cached; the cache takes size * 784 bytes.
-class DigitsDataset : public Dataset {
+class DigitsDataset : public LabelledImages {
  public:
   explicit DigitsDataset(const DigitsOptions& options = {});
 

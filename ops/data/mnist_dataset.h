@@ -23,7 +23,7 @@ IdxArray read_idx(const std::filesystem::path& path, std::size_t dimension_count
 
 /// The MNIST handwritten digits, or a data set in the same files (Fashion-MNIST): images [1, rows,
 /// columns] of 10 classes, kept in memory as bytes. Immutable after construction.
-class MnistDataset : public Dataset {
+class MnistDataset : public LabelledImages {
  public:
   /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte` (kTrain), or the two `t10k-`
   /// files (kTest), from `directory`; each plain or with `.gz` added. Throws InvalidArgument, one

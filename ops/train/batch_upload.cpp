@@ -1,8 +1,7 @@
 #include "ops/train/batch_upload.h"
 
-#include <cstring>
+#include <algorithm>
 #include <exception>
-#include <span>
 #include <utility>
 
 #include "horo/base/log.h"
@@ -13,19 +12,7 @@ namespace {
 // Kernels read labels and samples in vector words, which need aligned addresses.
 constexpr std::size_t kAlignment = 256;
 
-/// Offsets of the parts of a batch in one block of memory.
-struct BatchLayout {
-  std::size_t labels = 0, samples = 0, bytes = 0;  // the inputs come first
-
-  explicit BatchLayout(const Batch& batch) {
-    const auto end_of = [](std::size_t begin, std::size_t size) {
-      return (begin + size + kAlignment - 1) / kAlignment * kAlignment;
-    };
-    labels = end_of(0, batch.inputs.count() * sizeof(float));
-    samples = end_of(labels, std::span(batch.labels).size_bytes());
-    bytes = end_of(samples, std::span(batch.samples).size_bytes());
-  }
-};
+std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// The memory of a batch and the stream on which it is freed. Members are destroyed in reverse
 /// order, so the memory is freed before the stream.
@@ -36,10 +23,6 @@ struct BatchMemory {
   BatchMemory(std::shared_ptr<device::Stream> its_stream, device::Memory its_memory)
       : stream(std::move(its_stream)), memory(std::move(its_memory)) {}
 };
-
-void copy_in(std::byte* to, const void* from, std::size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-}
 
 }  // namespace
 
@@ -59,30 +42,27 @@ BatchUpload::~BatchUpload() {
 // Two pinned buffers alternate. A buffer is overwritten only after its previous copy has completed,
 // so the host runs at most two uploads ahead. The device memory belongs to stream_: note_use()
 // keeps the allocator from reusing it before `user` has finished with the batch.
-DeviceBatch BatchUpload::upload(const Batch& batch, device::Stream& user) {
+Batch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   Slot& slot = slots_[next_++ % slots_.size()];
   slot.copied->synchronize();
-  const BatchLayout layout(batch);
-  if (slot.pinned.size() < layout.bytes) slot.pinned = device_.allocate_pinned(layout.bytes);
-  copy_in(slot.pinned.data(), batch.inputs.data(), batch.inputs.count() * sizeof(float));
-  copy_in(slot.pinned.data() + layout.labels, batch.labels.data(),
-          std::span(batch.labels).size_bytes());
-  copy_in(slot.pinned.data() + layout.samples, batch.samples.data(),
-          std::span(batch.samples).size_bytes());
-
-  const auto block =
-      std::make_shared<BatchMemory>(stream_, allocator_.allocate(layout.bytes, *stream_));
+  const Tensor* const parts[] = {&batch.inputs, &batch.targets, &batch.samples};
+  std::size_t bytes = 0;
+  for (const Tensor* part : parts) bytes += padded(part->bytes());
+  if (slot.pinned.size() < bytes) slot.pinned = device_.allocate_pinned(bytes);
+  const auto block = std::make_shared<BatchMemory>(stream_, allocator_.allocate(bytes, *stream_));
   const std::shared_ptr<const device::Memory> memory(block, &block->memory);
-  stream_->copy(memory->data(), slot.pinned.data(), layout.bytes);
+  std::size_t offset = 0;
+  const auto place = [&](const Tensor& part) {
+    std::copy_n(part.raw(), part.bytes(), slot.pinned.data() + offset);
+    std::byte* const at = memory->data() + std::exchange(offset, offset + padded(part.bytes()));
+    return Tensor(part.shape(), part.type(), at, memory, &device_);
+  };
+  Batch result{batch.where, place(batch.inputs), place(batch.targets), place(batch.samples)};
+  stream_->copy(memory->data(), slot.pinned.data(), bytes);
   stream_->record(*slot.copied);
   user.wait(*slot.copied);
   allocator_.note_use(*memory, user);
-  return {
-      .rows = batch.labels.size(),
-      .inputs = Tensor(batch.inputs.shape(), DataType::kFloat32, memory->data(), memory, &device_),
-      .labels = reinterpret_cast<const std::int32_t*>(memory->data() + layout.labels),
-      .samples = reinterpret_cast<const std::uint64_t*>(memory->data() + layout.samples),
-      .memory = memory};
+  return result;
 }
 
 }  // namespace horo::ops

@@ -11,16 +11,6 @@
 
 namespace horo::ops {
 
-/// A Batch in the memory of a device. It may be destroyed as soon as the work that uses it has been
-/// submitted to the stream.
-struct DeviceBatch {
-  std::size_t rows = 0;
-  Tensor inputs;  ///< float32, in the order of the host batch
-  const std::int32_t* labels = nullptr;
-  const std::uint64_t* samples = nullptr;
-  std::shared_ptr<const device::Memory> memory;  ///< holds inputs, labels and samples
-};
-
 /// Uploads batches through pinned memory on its own stream: the next batch is copied while the
 /// device computes with the current one. Used from one thread.
 class BatchUpload {
@@ -32,9 +22,11 @@ class BatchUpload {
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
-  /// Submits the copy and makes `user`, the stream that reads the batch, wait for it on the device.
-  /// Blocks the host only until the upload before the previous one has completed.
-  DeviceBatch upload(const Batch& batch, device::Stream& user);
+  /// Returns the batch in the memory of the device. Submits the copy and makes `user`, the stream
+  /// that reads the batch, wait for it on the device. Blocks the host only until the upload before
+  /// the previous one has completed. The result may be destroyed as soon as the work that uses it
+  /// has been submitted.
+  Batch upload(const Batch& batch, device::Stream& user);
 
  private:
   struct Slot {

@@ -3,25 +3,21 @@
 #include <array>
 #include <utility>
 
-#include "ops/nn/cross_entropy_loss.h"
-
 namespace horo::ops {
 
-std::size_t count_correct(Layer& model, Batch batch) {
-  const Tensor logits =
-      model.forward(std::move(batch.inputs), {.training = false, .samples = batch.samples});
-  return cross_entropy_score(logits, batch.labels, static_cast<double>(batch.labels.size()))
-      .correct;
-}
-
 Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
-                    const EvaluationOptions& options) {
-  return evaluate(
-      context, [&](Batch batch) { return count_correct(model, std::move(batch)); }, dataset,
-      options);
+                    const EvaluationOptions& options, const Loss& loss) {
+  const auto score = [&](Batch batch) {
+    const Tensor output = model.forward(std::move(batch.inputs),
+                                        {.training = false, .samples = batch.sample_indices()});
+    BatchScore result;
+    loss.score(model.backend(), output, batch.targets, &result);
+    return result;
+  };
+  return evaluate(context, score, dataset, options);
 }
 
-Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& count_correct,
+Evaluation evaluate(Context& context, const std::function<BatchScore(Batch)>& score,
                     const Dataset& dataset, const EvaluationOptions& options) {
   const GlobalSampler sampler({.dataset_size = dataset.size(),
                                .global_batch = options.global_batch,
@@ -29,18 +25,19 @@ Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& c
                                .keeps_partial_batch = true},
                               context.rank(), context.size());
   DataLoader loader(dataset, sampler, 0, sampler.steps_per_epoch(), options.loader);
-  // Counts, not fractions, so that the result is exact and does not depend on the number of ranks.
-  // One reduction at the end suffices, also for ranks whose last batch is empty.
-  std::array<std::int64_t, 2> correct_and_count{};
+  // Sums, not fractions, so that the result does not depend on the number of ranks, except for the
+  // rounding of the loss. One reduction at the end suffices, also for ranks whose last batch is
+  // empty. The counts are exact in float64.
+  std::array<double, 3> sums{};
   while (auto batch = loader.next()) {
-    if (batch->labels.empty()) continue;
-    const auto count = static_cast<std::int64_t>(batch->labels.size());
-    correct_and_count[0] += static_cast<std::int64_t>(count_correct(*std::move(batch)));
-    correct_and_count[1] += count;
+    if (batch->rows() == 0) continue;
+    const BatchScore own = score(*std::move(batch));
+    sums[0] += static_cast<double>(own.correct);
+    sums[1] += static_cast<double>(own.counted);
+    sums[2] += own.loss;
   }
-  context.allreduce(TensorView(correct_and_count),
-                    {.name = "train.evaluation", .op = ReduceOp::kSum});
-  return {correct_and_count[0], correct_and_count[1]};
+  context.allreduce(TensorView(sums), {.name = "train.evaluation", .op = ReduceOp::kSum});
+  return {static_cast<std::int64_t>(sums[0]), static_cast<std::int64_t>(sums[1]), sums[2]};
 }
 
 }  // namespace horo::ops

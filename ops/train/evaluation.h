@@ -7,6 +7,7 @@
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/nn/layer.h"
+#include "ops/nn/loss.h"
 
 namespace horo::ops {
 
@@ -16,25 +17,27 @@ struct EvaluationOptions {
   DataLoaderOptions loader;
 };
 
-/// The number of correctly classified samples of a data set.
+/// The comparison of a model with the targets of a data set.
 struct Evaluation {
-  std::int64_t correct = 0;
-  std::int64_t count = 0;
-  double accuracy() const {
-    return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0.0;
-  }
+  std::int64_t correct = 0;  ///< targets whose class has the largest output; 0 without classes
+  std::int64_t count = 0;    ///< targets that are not ignored
+  double loss_sum = 0;       ///< over these targets
+  double accuracy() const { return ratio(static_cast<double>(correct)); }
+  /// The mean loss.
+  double loss() const { return ratio(loss_sum); }
+
+ private:
+  double ratio(double sum) const { return count > 0 ? sum / static_cast<double>(count) : 0.0; }
 };
 
-/// Classifies every sample of `dataset` once, on one of the ranks, by the largest output of `model`
-/// [batch, classes]. Collective; all ranks get the same result. Cost: one allreduce of two counts.
+/// Compares the outputs of `model`, in host memory, with the targets of every sample of `dataset`,
+/// each on one of the ranks. Collective; all ranks get the same result. Cost: one allreduce of
+/// three values.
 Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
-                    const EvaluationOptions& options = {});
-/// The same with `count_correct`, which returns the number of correct samples of a batch of at
-/// least one sample.
-Evaluation evaluate(Context& context, const std::function<std::size_t(Batch)>& count_correct,
+                    const EvaluationOptions& options = {}, const Loss& loss = CrossEntropy());
+/// The same with `score`, which returns the score of a batch of at least one sample, with the sum
+/// of the losses.
+Evaluation evaluate(Context& context, const std::function<BatchScore(Batch)>& score,
                     const Dataset& dataset, const EvaluationOptions& options = {});
-
-/// Classifies by the largest output of `model`.
-std::size_t count_correct(Layer& model, Batch batch);
 
 }  // namespace horo::ops

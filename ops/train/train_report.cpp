@@ -28,6 +28,7 @@ std::string to_json(const TrainReport& report) {
   json["steps"] = report.steps;
   json["global_batch"] = report.global_batch;
   json["test_accuracy"] = report.test_accuracy;
+  json["test_loss"] = report.test_loss;
   json["losses"] = report.losses;
   json["param_hash"] = report.param_hash;
   json["samples_per_second"] = report.samples_per_second;

@@ -16,7 +16,8 @@ struct TrainReport {
   std::uint64_t epochs = 0;
   std::uint64_t steps = 0;
   std::uint64_t global_batch = 0;
-  double test_accuracy = 0;       ///< 0 to 1, after the last step
+  double test_accuracy = 0;       ///< 0 to 1, after the last step; 0 for a loss without classes
+  double test_loss = 0;           ///< mean over the targets, after the last step
   std::vector<float> losses;      ///< of every step, over all ranks
   std::string param_hash;         ///< 16 hexadecimal digits, the same on all ranks
   double samples_per_second = 0;  ///< of training, without evaluation, over all ranks
@@ -29,10 +30,10 @@ struct TrainReport {
   CompressionFigures compression;   ///< over all steps, on this rank
 };
 
-/// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy, losses,
-/// param_hash, samples_per_second, step_ms (data_wait, forward, backward, exposed_communication,
-/// optimizer, total: medians), control_messages_per_step, clipped_steps, skipped_steps,
-/// compression_rate, compression_error (relative_error()).
+/// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy,
+/// test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward, backward,
+/// exposed_communication, optimizer, total: medians), control_messages_per_step, clipped_steps,
+/// skipped_steps, compression_rate, compression_error (relative_error()).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -15,7 +15,6 @@
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/train/evaluation.h"
-#include "ops/train/host_replica.h"
 #include "ops/train/model_state.h"
 
 namespace horo::ops {
@@ -51,21 +50,6 @@ void require_same_options(Context& context, std::span<const std::string> options
   }
 }
 
-Batch copy_samples(const Batch& batch, std::size_t first, std::size_t count) {
-  std::vector<std::size_t> dimensions = batch.inputs.shape().dimensions();
-  const std::size_t per_sample =
-      batch.labels.empty() ? 0 : batch.inputs.count() / batch.labels.size();
-  dimensions[0] = count;
-  Batch part{.where = batch.where, .inputs = Tensor(Shape(std::move(dimensions)))};
-  std::ranges::copy(batch.inputs.values().subspan(first * per_sample, count * per_sample),
-                    part.inputs.data());
-  const auto begin = static_cast<std::ptrdiff_t>(first);
-  const auto end = static_cast<std::ptrdiff_t>(first + count);
-  part.labels.assign(batch.labels.begin() + begin, batch.labels.begin() + end);
-  part.samples.assign(batch.samples.begin() + begin, batch.samples.begin() + end);
-  return part;
-}
-
 // Splits a batch into `parts` runs of consecutive samples. Sizes differ by at most one, larger
 // parts first; parts are empty if there are fewer samples than parts. One part is moved, not
 // copied.
@@ -75,14 +59,18 @@ std::vector<Batch> split_batch(Batch batch, std::size_t parts) {
     result.push_back(std::move(batch));
     return result;
   }
-  const std::size_t samples = batch.labels.size();
+  const std::size_t samples = batch.rows();
   std::size_t first = 0;
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t count = samples / parts + (part < samples % parts ? 1 : 0);
-    result.push_back(copy_samples(batch, first, count));
+    result.push_back(copy_rows(batch, first, count));
     first += count;
   }
   return result;
+}
+
+std::string describe(const SampleForm& form) {
+  return fmt::format("{} {}", name_of(form.type), form.shape.to_string());
 }
 
 SamplerOptions sampler_options(const Dataset& dataset, const TrainerOptions& options) {
@@ -117,7 +105,8 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   // The structured binding names every field, so that a new field does not compile until it is
   // handled here. The gradient exchange compares `compression`. `loader` and `progress` may differ.
   const auto& [epochs, global_batch, max_steps, learning_rate, gradient_op, seed, evaluation_batch,
-               loader, compression, accumulate, clip_norm, max_skipped, device, progress] = options;
+               loader, compression, accumulate, clip_norm, max_skipped, loss, device, progress] =
+      options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
@@ -128,6 +117,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("accumulate = {}", accumulate),
           clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
           fmt::format("max_skipped = {}", max_skipped),
+          fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
           fmt::format("training samples = {}", train_set.size()),
           fmt::format("test samples = {}", test_set.size())};
@@ -176,9 +166,12 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
                          options.global_batch, options.accumulate, ranks));
   HORO_CHECK(total_steps_ > 0, "training for 0 epochs; choose at least 1");
   HORO_CHECK(
-      train_set.sample_shape() == test_set.sample_shape(),
-      fmt::format("training samples have shape {}, test samples {}; take both from one set",
-                  train_set.sample_shape().to_string(), test_set.sample_shape().to_string()));
+      train_set.input() == test_set.input() && train_set.target() == test_set.target(),
+      fmt::format("training samples have inputs {} and targets {}, test samples {} and {}; take "
+                  "both from one set",
+                  describe(train_set.input()), describe(train_set.target()),
+                  describe(test_set.input()), describe(test_set.target())));
+  HORO_CHECK(options.loss != nullptr, "no loss is set; choose one, such as CrossEntropy");
 }
 
 TrainReport Trainer::run() {
@@ -186,24 +179,16 @@ TrainReport Trainer::run() {
   std::vector<std::string> options = describe_options(options_, train_set_, test_set_);
   options.push_back("optimizer = " + optimizer_.describe());
   require_same_options(context_, options);
-  const std::unique_ptr<Replica> replica = make_replica();
-  replica->share_state();
-  train_epochs(*replica, report);
-  complete(*replica, report);
-  return report;
-}
-
-std::unique_ptr<Replica> Trainer::make_replica() {
   const ExchangeOptions exchange{.op = options_.gradient_op,
                                  .compression = options_.compression,
                                  .passes = options_.accumulate,
                                  .clip_norm = options_.clip_norm,
                                  .check_finite = options_.max_skipped > 0};
-  const auto enter = [this](StepPhase phase) { this->enter(phase); };
-  if (options_.device.device == nullptr)
-    return std::make_unique<HostReplica>(context_, model_, optimizer_, exchange, enter);
-  return std::make_unique<DeviceReplica>(context_, model_, optimizer_, exchange, options_.device,
-                                         enter);
+  Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
+                  [this](StepPhase phase) { enter(phase); });
+  train_epochs(replica, report);
+  complete(replica, report);
+  return report;
 }
 
 // Evaluation and the end of training need the outcome of every step. Elsewhere outcomes are taken
@@ -308,12 +293,15 @@ void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport
   // Evaluation uses the images without augmentation.
   as_it_is.loader.augmentation = {};
   const Evaluation evaluation = evaluate(
-      context_, [&](Batch batch) { return replica.count_correct(std::move(batch)); }, test_set_,
-      as_it_is);
+      context_, [&](Batch batch) { return replica.score(std::move(batch)); }, test_set_, as_it_is);
   report.epochs = where.epoch + 1;
   report.test_accuracy = evaluation.accuracy();
-  display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {})", report.epochs,
-                             100 * evaluation.accuracy(), evaluation.correct, evaluation.count));
+  report.test_loss = evaluation.loss();
+  if (options_.loss->has_classes())
+    display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {})", report.epochs,
+                               100 * evaluation.accuracy(), evaluation.correct, evaluation.count));
+  else
+    display_.print(fmt::format("epoch {}: test loss {:.6f}", report.epochs, evaluation.loss()));
 }
 
 void Trainer::complete(Replica& replica, TrainReport& report) {

@@ -11,7 +11,6 @@
 #include "ops/nn/layer.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
-#include "ops/train/device_replica.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/replica.h"
 #include "ops/train/step_timer.h"
@@ -49,13 +48,15 @@ struct TrainerOptions {
   /// and a progress line names the cause. With 0, training fails at the first non-finite loss; on a
   /// device also at the first non-finite gradient.
   std::uint64_t max_skipped = 0;
+  /// Compares outputs with targets. Ranks must have equal losses.
+  std::shared_ptr<const Loss> loss = std::make_shared<CrossEntropy>();
   /// Where the model computes; default: host memory.
   DeviceTraining device{};
   /// How rank 0 prints progress. Other ranks print none.
   ProgressOptions progress;
 };
 
-/// Trains a classifier synchronously on all ranks of a job. Every rank has the same parameters,
+/// Trains a model synchronously on all ranks of a job. Every rank has the same parameters,
 /// computes with its part of each global batch, and updates with the average gradient. Losses and
 /// parameters do not depend on the number of ranks, except for rounding, for layers that combine
 /// the samples of a rank (batch normalisation), and for another gradient_op. Used from one thread.
@@ -76,7 +77,6 @@ class Trainer {
   TrainReport run();
 
  private:
-  std::unique_ptr<Replica> make_replica();
   void train_epochs(Replica& replica, TrainReport& report);
   void train_step(Batch batch, Replica& replica);
   void enter(StepPhase phase);

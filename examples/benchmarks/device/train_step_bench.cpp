@@ -19,7 +19,8 @@
 #include "ops/nn/models.h"
 #include "ops/nn/resnet.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/device_step.h"
+#include "ops/train/batch_upload.h"
+#include "ops/train/train_step.h"
 
 namespace {
 
@@ -67,13 +68,15 @@ const Network kNetworks[] = {
 Batch random_batch(const Network& network, std::size_t rows) {
   std::vector<std::size_t> shape = {rows};
   for (const std::size_t dimension : network.sample.dimensions()) shape.push_back(dimension);
-  Batch batch{.inputs = Tensor(horo::Shape(shape))};
+  Batch batch{.inputs = Tensor(horo::Shape(shape)),
+              .targets = Tensor(horo::Shape{rows}, horo::DataType::kInt32),
+              .samples = Tensor(horo::Shape{rows}, horo::DataType::kInt64)};
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (float& value : batch.inputs.values()) value = normal(random);
   for (std::size_t row = 0; row < rows; ++row) {
-    batch.labels.push_back(static_cast<std::int32_t>(random() % 10));
-    batch.samples.push_back(row);
+    batch.targets.data<std::int32_t>()[row] = static_cast<std::int32_t>(random() % 10);
+    batch.samples.data<std::int64_t>()[row] = static_cast<std::int64_t>(row);
   }
   return batch;
 }
@@ -96,13 +99,13 @@ class StepBench {
         rows_(std::max<std::size_t>(2, network.batch / options.divide)),
         model_(network.make()),
         optimizer_(model_->parameters(), {.learning_rate = 0.01f, .momentum = 0.9f}),
-        step_(context, *model_, optimizer_,
+        step_(context, *model_, optimizer_, loss_,
               {.device = &device,
                .type = options.precision == "float32" ? horo::DataType::kFloat32
                                                       : horo::DataType::kBFloat16},
               {.check_finite = check_finite}),
-        upload_(device, step_.backend().allocator()),
-        batch_(upload_.upload(random_batch(network, rows_), step_.stream())),
+        upload_(device, step_.device_backend()->allocator()),
+        batch_(upload_.upload(random_batch(network, rows_), stream())),
         begin_exchange_(device.make_timed_event()),
         end_exchange_(device.make_timed_event()) {
     step_.backend().operations().set_options(math_options(options));
@@ -111,7 +114,7 @@ class StepBench {
   std::size_t rows() const { return rows_; }
 
   Stats plain(const horo::bench::Repeats& repeats) {
-    return horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) {
+    return horo::bench::device_time(stream(), repeats, [&](std::size_t) {
       step_.set_step(++number_);
       run(true);
     });
@@ -119,8 +122,8 @@ class StepBench {
   /// Call after plain(): its first steps let the libraries choose their kernels, which a capture
   /// cannot do.
   Stats graph(const horo::bench::Repeats& repeats) {
-    horo::StepGraph graph = step_.sync().capture(step_.stream().native(), [&] { run(false); });
-    const Stats stats = horo::bench::device_time(step_.stream(), repeats, [&](std::size_t) {
+    horo::StepGraph graph = step_.sync().capture(stream().native(), [&] { run(false); });
+    const Stats stats = horo::bench::device_time(stream(), repeats, [&](std::size_t) {
       step_.set_step(++number_);
       graph.launch();
     });
@@ -129,23 +132,21 @@ class StepBench {
   }
   /// The time in microseconds that the stream of the latest plain step waited for the exchange.
   double exposed_us() const {
-    step_.stream().synchronize();
+    stream().synchronize();
     return 1000 * device_.milliseconds_between(*begin_exchange_, *end_exchange_);
   }
 
  private:
+  horo::device::Stream& stream() const { return step_.device_backend()->stream(); }
   void run(bool is_timed) {
-    DeviceBatch batch{.rows = rows_,
-                      .inputs = batch_.inputs.shared(),
-                      .labels = batch_.labels,
-                      .samples = batch_.samples,
-                      .memory = batch_.memory};
-    const Tensor logits =
-        step_.forward(batch, {.training = true, .samples = {batch.samples, rows_}});
-    step_.backward(logits, batch, static_cast<double>(rows_));
-    if (is_timed) step_.stream().record(*begin_exchange_);
+    Batch batch{.inputs = batch_.inputs.shared(),
+                .targets = batch_.targets.shared(),
+                .samples = batch_.samples.shared()};
+    Tensor logits = step_.forward(batch, {.training = true});
+    step_.backward(std::move(logits), batch, static_cast<double>(rows_));
+    if (is_timed) stream().record(*begin_exchange_);
     step_.exchange();
-    if (is_timed) step_.stream().record(*end_exchange_);
+    if (is_timed) stream().record(*end_exchange_);
     step_.update();
   }
 
@@ -153,10 +154,11 @@ class StepBench {
   const std::size_t rows_;
   const std::unique_ptr<Sequential> model_;
   Sgd optimizer_;
-  DeviceStep step_;
+  const CrossEntropy loss_;
+  TrainStep step_;
   std::uint64_t number_ = 0;  // of the step
   BatchUpload upload_;
-  const DeviceBatch batch_;
+  const Batch batch_;
   std::unique_ptr<horo::device::Event> begin_exchange_, end_exchange_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "ops/backend/backend.h"
 #include "ops/backend/cpu/elementwise.h"
+#include "ops/backend/cpu/losses.h"
 
 namespace horo::ops {
 namespace {
@@ -70,7 +71,31 @@ class CpuBackend : public Backend {
     return y;
   }
 
+  void add_to(Tensor& to, const Tensor& sum, const Tensor& values) override {
+    std::ranges::transform(sum.values(), values.values(), to.data(), std::plus<>());
+  }
+  void cross_entropy(const Tensor& logits, const Tensor& targets,
+                     const CrossEntropyOptions& options, const LossArguments& to) override {
+    store(cpu::softmax_cross_entropy(logits.values(), targets.values<std::int32_t>(),
+                                     logits.count() / targets.count(), to.normaliser,
+                                     gradient_of(to), options),
+          to);
+  }
+  void squared_error(const Tensor& output, const Tensor& targets,
+                     const LossArguments& to) override {
+    store(cpu::squared_error(output.values(), targets.values(), to.normaliser, gradient_of(to)),
+          to);
+  }
+
  private:
+  static std::span<float> gradient_of(const LossArguments& to) {
+    return to.gradient == nullptr ? std::span<float>() : to.gradient->values();
+  }
+  static void store(const BatchScore& score, const LossArguments& to) {
+    *to.score = score;
+    if (to.loss != nullptr) *to.loss = static_cast<float>(score.loss);
+  }
+
   std::unique_ptr<Operations> operations_;
 };
 

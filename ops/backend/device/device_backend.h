@@ -50,6 +50,12 @@ class DeviceBackend : public Backend {
   Tensor gelu_backward(Tensor dy, const Tensor& x) override;
   Tensor dropout(Tensor x, const device_kernels::DropoutDraw& draw, Tensor& mask) override;
 
+  void add_to(Tensor& to, const Tensor& sum, const Tensor& values) override;
+  /// A class out of range sets the loss and the gradient of its row to NaN.
+  void cross_entropy(const Tensor& logits, const Tensor& targets,
+                     const CrossEntropyOptions& options, const LossArguments& to) override;
+  void squared_error(const Tensor& output, const Tensor& targets, const LossArguments& to) override;
+
  private:
   device::Device& device_;
   std::unique_ptr<device::Stream> stream_;

@@ -88,11 +88,11 @@ struct JudgeGradients {
     const double norm =
         std::sqrt(sum) * static_cast<double>(measure.scale) * static_cast<double>(unscale);
     // x - x is 0 for finite x, and NaN otherwise.
-    const bool is_finite =
-        sum - sum == 0 && (measure.also == nullptr || *measure.also - *measure.also == 0);
+    const float also = measure.also == nullptr ? 0 : *measure.also;
+    const bool is_finite = sum - sum == 0 && also - also == 0;
     const double limit = measure.max_norm;
     const double clip = is_finite && norm > limit ? limit / norm : 1.0;
-    *verdict = {norm, static_cast<float>(unscale * clip), is_finite ? 0u : 1u};
+    *verdict = {norm, static_cast<float>(unscale * clip), is_finite ? 0u : 1u, also};
     if (measure.loss_scale != nullptr) adapt(*measure.loss_scale, is_finite);
   }
   // Runs in one thread after the verdict, so the next step reads the new scale without a round trip

@@ -31,6 +31,8 @@ struct GradientVerdict {
   float factor;
   /// 1 if a gradient or GradientMeasure::also is not finite, else 0; see GradientUse::skip.
   std::uint32_t skip;
+  /// The value of GradientMeasure::also; 0 without it.
+  float also;
 };
 
 /// The factor of the loss that keeps small gradients of narrow types from underflow; in device

@@ -8,6 +8,7 @@
 #include "ops/backend/device/device_backend.h"
 #include "ops/backend/device/elementwise.h"
 #include "ops/backend/device/float_types.h"
+#include "ops/backend/device/losses.h"
 #include "ops/backend/device/matrix.h"
 
 namespace horo::ops {
@@ -153,6 +154,47 @@ Tensor DeviceBackend::dropout(Tensor x, const device_kernels::DropoutDraw& draw,
                             draw);
   });
   return in_own_order(std::move(result), type);
+}
+
+void DeviceBackend::add_to(Tensor& to, const Tensor& sum, const Tensor& values) {
+  if (values.type() == DataType::kFloat32)
+    return device_kernels::add(stream(), to.data(), sum.data(), values.data(), sum.count());
+  Tensor wide = converted(values, DataType::kFloat32);
+  float* const result = to.type() == DataType::kFloat32 ? to.data() : wide.data();
+  device_kernels::add(stream(), result, sum.data(), std::as_const(wide).data(), sum.count());
+  if (to.type() != DataType::kFloat32)
+    visit_float_type(to.type(), "gradients", [&]<typename T>(T) {
+      device_kernels::convert(stream(), to.data<T>(), std::as_const(wide).data(), to.count());
+    });
+}
+
+// The row scores are freed as soon as the work is submitted: the allocator reuses their memory in
+// stream order.
+void DeviceBackend::cross_entropy(const Tensor& logits, const Tensor& targets,
+                                  const CrossEntropyOptions& options, const LossArguments& to) {
+  using device_kernels::RowScore;
+  const std::size_t rows = targets.count();
+  const device::Memory scores = allocator().allocate(rows * sizeof(RowScore), stream());
+  visit_float_type(logits.type(), "logits", [&]<typename T>(T) {
+    device_kernels::softmax_cross_entropy(
+        stream(), logits.data<T>(), targets.data<std::int32_t>(),
+        {rows, logits.count() / rows, to.normaliser, nullptr, to.loss, options},
+        to.gradient == nullptr ? nullptr : to.gradient->data<T>(),
+        reinterpret_cast<RowScore*>(scores.data()), to.score);
+  });
+}
+
+void DeviceBackend::squared_error(const Tensor& output, const Tensor& targets,
+                                  const LossArguments& to) {
+  using device_kernels::RowScore;
+  const std::size_t rows = output.shape()[0];
+  const device::Memory scores = allocator().allocate(rows * sizeof(RowScore), stream());
+  visit_float_type(output.type(), "the output of the model", [&]<typename T>(T) {
+    device_kernels::squared_error(stream(), output.data<T>(), targets.data(),
+                                  {rows, output.count() / rows, to.normaliser, to.loss},
+                                  to.gradient == nullptr ? nullptr : to.gradient->data<T>(),
+                                  reinterpret_cast<RowScore*>(scores.data()), to.score);
+  });
 }
 
 }  // namespace horo::ops

@@ -15,7 +15,7 @@ namespace {
 
 using Image = std::vector<float>;
 
-Image image_of(const Dataset& dataset, std::size_t index) {
+Image image_of(const LabelledImages& dataset, std::size_t index) {
   Image image(dataset.sample_shape().count());
   dataset.copy_sample(index, image);
   return image;

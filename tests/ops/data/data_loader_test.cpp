@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 using namespace std::chrono_literals;
 
 /// Sample i has the values i and -i and the label i % 10; a sample may be slow or throw.
-class CountingDataset : public Dataset {
+class CountingDataset : public LabelledImages {
  public:
   std::size_t size() const override { return 103; }
   Shape sample_shape() const override { return {1, 1, 2}; }
@@ -41,13 +42,14 @@ GlobalSampler sampler_of(const Dataset& dataset, int rank = 0, int ranks = 1) {
 }
 
 void expect_content(const Batch& batch, const GlobalSampler& sampler) {
-  EXPECT_EQ(batch.samples, sampler.samples(batch.where));
-  ASSERT_EQ(batch.inputs.shape(), (Shape{batch.samples.size(), 1, 1, 2}));
-  ASSERT_EQ(batch.labels.size(), batch.samples.size());
-  for (std::size_t i = 0; i < batch.samples.size(); ++i) {
-    EXPECT_EQ(batch.inputs.values()[2 * i], static_cast<float>(batch.samples[i]));
-    EXPECT_EQ(batch.inputs.values()[2 * i + 1], -static_cast<float>(batch.samples[i]));
-    EXPECT_EQ(batch.labels[i], static_cast<std::int32_t>(batch.samples[i] % 10));
+  const auto samples = batch.sample_indices();
+  EXPECT_TRUE(std::ranges::equal(samples, sampler.samples(batch.where)));
+  ASSERT_EQ(batch.inputs.shape(), (Shape{samples.size(), 1, 1, 2}));
+  ASSERT_EQ(batch.targets.shape(), Shape{samples.size()});
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    EXPECT_EQ(batch.inputs.values()[2 * i], static_cast<float>(samples[i]));
+    EXPECT_EQ(batch.inputs.values()[2 * i + 1], -static_cast<float>(samples[i]));
+    EXPECT_EQ(batch.targets.values<std::int32_t>()[i], static_cast<std::int32_t>(samples[i] % 10));
   }
 }
 
@@ -83,9 +85,10 @@ TEST(DataLoader, AugmentsEverySampleByItsEpochAndIndex) {
       DataLoader loader(dataset, sampler, 0, 20,
                         {.threads = threads, .augmentation = augmentation});
       while (const auto batch = loader.next())
-        for (std::size_t i = 0; i < batch->samples.size(); ++i)
-          EXPECT_EQ(batch->inputs.values()[2 * i],
-                    static_cast<float>(1000 * (batch->where.epoch + 1) + batch->samples[i]));
+        for (std::size_t i = 0; i < batch->rows(); ++i)
+          EXPECT_EQ(
+              batch->inputs.values()[2 * i],
+              static_cast<float>(1000 * (batch->where.epoch + 1) + batch->sample_indices()[i]));
     }
 }
 
@@ -136,7 +139,7 @@ TEST(DataLoader, GivesEmptyBatchesToRanksWithoutSamples) {
   DataLoader loader(dataset, sampler, 0, sampler.steps_per_epoch(), {});
   std::vector<std::size_t> counts;
   while (auto batch = loader.next()) {
-    counts.push_back(batch->samples.size());
+    counts.push_back(batch->rows());
     expect_content(*batch, sampler);
   }
   EXPECT_THAT(counts, testing::ElementsAre(12, 12, 0));
@@ -163,6 +166,53 @@ TEST(DataLoader, RefusesWrongOptions) {
               HasSubstr("prefetch"));
   const GlobalSampler other({.dataset_size = 7, .global_batch = 7}, 0, 1);
   EXPECT_THAT(message_of([&] { DataLoader(dataset, other, 0, 1); }), HasSubstr("7 samples"));
+}
+
+/// Sample i is the tokens i, i + 1, i + 2, and its targets are the halves of these.
+class TokenDataset : public Dataset {
+ public:
+  std::size_t size() const override { return 21; }
+  SampleForm input() const override { return {{3}, DataType::kInt32}; }
+  SampleForm target() const override { return {{3}, DataType::kFloat32}; }
+  void read(std::size_t index, std::span<std::byte> input,
+            std::span<std::byte> target) const override {
+    for (std::size_t i = 0; i < 3; ++i) {
+      reinterpret_cast<std::int32_t*>(input.data())[i] = static_cast<std::int32_t>(index + i);
+      reinterpret_cast<float*>(target.data())[i] = 0.5f * static_cast<float>(index + i);
+    }
+  }
+};
+
+TEST(DataLoader, LoadsInputsAndTargetsOfAnyForm) {
+  const TokenDataset dataset;
+  const auto sampler = sampler_of(dataset);
+  DataLoader loader(dataset, sampler, 0, 2);
+  while (const auto batch = loader.next()) {
+    ASSERT_EQ(batch->inputs.shape(), (Shape{8, 3}));
+    ASSERT_EQ(batch->targets.shape(), (Shape{8, 3}));
+    const Batch rows = copy_rows(*batch, 5, 2);
+    ASSERT_EQ(rows.inputs.shape(), (Shape{2, 3}));
+    for (std::size_t i = 0; i < 24; ++i) {
+      const std::int32_t token = static_cast<std::int32_t>(batch->sample_indices()[i / 3] + i % 3);
+      EXPECT_EQ(batch->inputs.values<std::int32_t>()[i], token);
+      EXPECT_EQ(batch->targets.values()[i], 0.5f * static_cast<float>(token));
+    }
+    for (std::size_t i = 0; i < 6; ++i) {
+      EXPECT_EQ(rows.inputs.values<std::int32_t>()[i],
+                batch->inputs.values<std::int32_t>()[15 + i]);
+      EXPECT_EQ(rows.targets.values()[i], batch->targets.values()[15 + i]);
+      EXPECT_EQ(rows.sample_indices()[i / 3], batch->sample_indices()[5 + i / 3]);
+    }
+  }
+}
+
+TEST(DataLoader, RejectsAugmentationOfTokens) {
+  const TokenDataset dataset;
+  const auto sampler = sampler_of(dataset);
+  EXPECT_THAT(message_of([&] {
+                DataLoader(dataset, sampler, 0, 1, {.augmentation = [](auto, auto, auto) {}});
+              }),
+              HasSubstr("those of the data set are int32"));
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Sample {
   std::int32_t label;
 };
 
-Sample sample_of(const Dataset& dataset, std::size_t index) {
+Sample sample_of(const LabelledImages& dataset, std::size_t index) {
   Sample sample{};
   sample.label = dataset.copy_sample(index, sample.image);
   return sample;

@@ -2,7 +2,6 @@
 #include "horo/base/error.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
-#include "ops/nn/cross_entropy_loss.h"
 #include "ops/nn/flatten.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/linear.h"
@@ -10,6 +9,7 @@
 #include "ops/nn/relu.h"
 #include "ops/nn/residual_block.h"
 #include "ops/nn/sequential.h"
+#include "tests/ops/support/losses.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {
@@ -95,7 +95,7 @@ TEST(LayerErrors, CrossEntropy) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)cross_entropy_loss(Tensor::zeros({2, 4}), labels, 0);
             }),
-            "cross-entropy: normaliser is 0; must be above 0");
+            "loss: normaliser is 0; must be above 0");
 }
 
 }  // namespace

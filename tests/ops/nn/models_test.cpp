@@ -1,7 +1,7 @@
 #include "ops/nn/models.h"
 
 #include "horo/base/error.h"
-#include "ops/nn/cross_entropy_loss.h"
+#include "tests/ops/support/losses.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {

@@ -1,8 +1,8 @@
 #include "ops/nn/resnet.h"
 
 #include "horo/base/error.h"
-#include "ops/nn/cross_entropy_loss.h"
 #include "ops/optim/sgd.h"
+#include "tests/ops/support/losses.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/ops/support/test_values.h"
 

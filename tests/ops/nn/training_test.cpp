@@ -1,8 +1,8 @@
 // Small networks end to end: the loss decreases, gradients agree with central differences, and
 // repeated runs have the same bits.
-#include "ops/nn/cross_entropy_loss.h"
 #include "ops/nn/models.h"
 #include "ops/optim/sgd.h"
+#include "tests/ops/support/losses.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/ops/support/test_values.h"
 
@@ -14,7 +14,7 @@ TEST(Training, LearnsXor) {
   Sgd sgd(network->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
   const std::vector<std::int32_t> labels{0, 1, 1, 0};
   const Tensor input = tensor_of({4, 2}, {0, 0, 0, 1, 1, 0, 1, 1});
-  CrossEntropyLoss loss;
+  CrossEntropyResult loss;
   for (int step = 0; step < 400; ++step) {
     loss = cross_entropy_loss(network->forward(input.clone(), {.training = true}), labels, 4);
     (void)network->backward(std::move(loss.gradient), {});
@@ -71,7 +71,7 @@ TrainingRun train_on_bars(std::uint64_t seed) {
     run.parameters.push_back(values_of(parameter->value));
   }
   Tensor unseen = bars(labels, 300, 1000);
-  run.correct = cross_entropy_score(network->forward(std::move(unseen), {}), labels, 300).correct;
+  run.correct = cross_entropy_loss(network->forward(std::move(unseen), {}), labels, 300).correct;
   return run;
 }
 

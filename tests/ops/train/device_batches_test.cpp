@@ -12,18 +12,21 @@
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/batch_upload.h"
-#include "ops/train/device_gradients.h"
+#include "ops/train/gradient_block.h"
+#include "ops/train/measured_gradients.h"
 
 namespace horo::ops {
 namespace {
 
 Batch make_batch(std::size_t rows, int number) {
-  Batch batch{.inputs = Tensor(Shape{rows, 3})};
+  Batch batch{.inputs = Tensor(Shape{rows, 3}),
+              .targets = Tensor(Shape{rows}, DataType::kInt32),
+              .samples = Tensor(Shape{rows}, DataType::kInt64)};
   for (std::size_t i = 0; i < batch.inputs.count(); ++i)
     batch.inputs.values()[i] = static_cast<float>(100 * number) + static_cast<float>(i);
   for (std::size_t row = 0; row < rows; ++row) {
-    batch.labels.push_back(static_cast<std::int32_t>(row) + number);
-    batch.samples.push_back(1000 * row + static_cast<std::size_t>(number));
+    batch.targets.data<std::int32_t>()[row] = static_cast<std::int32_t>(row) + number;
+    batch.samples.data<std::int64_t>()[row] = static_cast<std::int64_t>(1000 * row) + number;
   }
   return batch;
 }
@@ -36,17 +39,18 @@ TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
   int checked = 0;
   for (int number = 0; number < 20; ++number) {
     const std::size_t rows = number % 4 == 3 ? 0 : 5 + static_cast<std::size_t>(number % 3);
-    DeviceBatch batch = upload.upload(make_batch(rows, number), *user);
-    EXPECT_EQ(batch.rows, rows);
+    Batch batch = upload.upload(make_batch(rows, number), *user);
+    EXPECT_EQ(batch.rows(), rows);
     EXPECT_EQ(batch.inputs.shape(), Shape({rows, 3}));
     device::submit(*user, [&checked, number, rows, inputs = batch.inputs.data(),
-                           labels = batch.labels, samples = batch.samples] {
+                           targets = batch.targets.data<std::int32_t>(),
+                           samples = batch.sample_indices().data()] {
       const Batch expected = make_batch(rows, number);
       for (std::size_t i = 0; i < 3 * rows; ++i)
         EXPECT_EQ(inputs[i], expected.inputs.values()[i]) << "batch " << number;
       for (std::size_t row = 0; row < rows; ++row) {
-        EXPECT_EQ(labels[row], expected.labels[row]);
-        EXPECT_EQ(samples[row], expected.samples[row]);
+        EXPECT_EQ(targets[row], expected.targets.data<std::int32_t>()[row]);
+        EXPECT_EQ(samples[row], expected.sample_indices()[row]);
       }
       ++checked;
     });
@@ -79,31 +83,36 @@ struct Parameters {
   std::vector<Parameter*> list;
 };
 
-TEST(DeviceGradients, AreContiguousByTypeInBackwardOrder) {
-  device::HostDevice device;
-  const auto stream = device.make_stream(device::Priority::kNormal);
-  Parameters parameters(device);
-  const DeviceGradients gradients(device, *stream, parameters.list);
-  stream->synchronize();
-  const auto tensors = gradients.tensors();
-  ASSERT_EQ(tensors.size(), 5u);
-  EXPECT_EQ(tensors[4].name, "train.loss");
-  EXPECT_EQ(tensors[4].tensor.data(), gradients.loss());
-  const auto end_of = [&](std::size_t i) {
-    return static_cast<std::byte*>(tensors[i].tensor.data()) + tensors[i].tensor.bytes();
-  };
-  EXPECT_EQ(end_of(4), tensors[2].tensor.data());
-  EXPECT_EQ(end_of(2), tensors[0].tensor.data());
-  EXPECT_EQ(end_of(3), tensors[1].tensor.data());
-  for (std::size_t i = 0; i < 4; ++i) {
-    const Parameter& parameter = parameters.parameters[i];
-    EXPECT_EQ(parameter.gradient.raw(), tensors[i].tensor.data());
-    EXPECT_EQ(tensors[i].name, parameter.name);
-    EXPECT_EQ(tensors[i].tensor.type(), parameter.gradient.type());
-    EXPECT_EQ(tensors[i].tensor.bytes() % 16, 0u);
-    EXPECT_GE(tensors[i].tensor.bytes(), parameter.gradient.bytes());
-    EXPECT_EQ(*static_cast<const std::uint16_t*>(tensors[i].tensor.data()), 0);
-  }
+// In stream order; the program may read the memory of the stand-in afterwards.
+void settle(DeviceBackend& backend) { backend.stream().synchronize(); }
+
+TEST(GradientBlock, OfADeviceIsContiguousByTypeInBackwardOrder) {
+  testing::run_ranks(1, [](Context& context) {
+    device::HostDevice device;
+    DeviceBackend backend(device);
+    Parameters parameters(device);
+    GradientBlock gradients(context, backend, parameters.list);
+    settle(backend);
+    const auto tensors = gradients.tensors();
+    ASSERT_EQ(tensors.size(), 5u);
+    EXPECT_EQ(tensors[4].name, "train.loss");
+    EXPECT_EQ(tensors[4].tensor.data(), gradients.loss().raw());
+    const auto end_of = [&](std::size_t i) {
+      return static_cast<std::byte*>(tensors[i].tensor.data()) + tensors[i].tensor.bytes();
+    };
+    EXPECT_EQ(end_of(4), tensors[2].tensor.data());
+    EXPECT_EQ(end_of(2), tensors[0].tensor.data());
+    EXPECT_EQ(end_of(3), tensors[1].tensor.data());
+    for (std::size_t i = 0; i < 4; ++i) {
+      const Parameter& parameter = parameters.parameters[i];
+      EXPECT_EQ(parameter.gradient.raw(), tensors[i].tensor.data());
+      EXPECT_EQ(tensors[i].name, parameter.name);
+      EXPECT_EQ(tensors[i].tensor.type(), parameter.gradient.type());
+      EXPECT_EQ(tensors[i].tensor.bytes() % GradientBlock::kAlignment, 0u);
+      EXPECT_GE(tensors[i].tensor.bytes(), parameter.gradient.bytes());
+      EXPECT_EQ(*static_cast<const std::uint16_t*>(tensors[i].tensor.data()), 0);
+    }
+  });
 }
 
 std::vector<GradientLocation> own_gradients(const Parameters& parameters, float scale) {
@@ -198,12 +207,11 @@ std::vector<float> values_after_steps(Context& context, const MakeOptimizer& mak
   DeviceBackend backend(device);
   device::Stream* const stream = &backend.stream();
   Parameters parameters(device, DataType::kFloat32);
-  const DeviceGradients gradients(device, *stream, parameters.list);
-  stream->synchronize();
-  GradientSync sync(context, gradients.tensors(),
-                    {.wire = wire,
-                     .metrics = {DeviceGradients::kLossName},
-                     .leave_as_reduced = leave_as_reduced});
+  const GradientBlock gradients(context, backend, parameters.list);
+  settle(backend);
+  GradientSync sync(
+      context, gradients.tensors(),
+      {.wire = wire, .metrics = {GradientBlock::kLossName}, .leave_as_reduced = leave_as_reduced});
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
   EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);

@@ -65,13 +65,13 @@ inline void compare_with_host(device::Device& device, Context& context) {
   EXPECT_EQ(train_on(&device, context).param_hash, report.param_hash);
 }
 
-/// The same for the other networks. The tolerances allow for the effect of batch normalisation on
-/// rounding errors.
+/// The same for a perceptron and ResNet-20.
 inline void compare_other_networks_with_host(device::Device& device, Context& context) {
   const std::size_t side = BarsDataset::kSide;
-  const auto train = [&](const auto& make_model, device::Device* where) {
+  const auto train = [&](const auto& make_model, device::Device* where, std::uint64_t steps) {
     TrainerOptions options = small_device_options();
     options.epochs = 1;
+    options.max_steps = steps;
     options.device.device = where;
     SmallTraining training;
     training.model = make_model();
@@ -80,12 +80,71 @@ inline void compare_other_networks_with_host(device::Device& device, Context& co
   const auto mlp = [&] {
     return make_mlp({.input = {1, side, side}, .hidden = {33, 17}, .classes = side, .seed = 4});
   };
-  const auto resnet = [&] {
-    return make_resnet(
-        {.in_channels = 1, .channels = {4, 6}, .blocks = 1, .classes = side, .seed = 5});
+  const auto resnet20 = [&] { return make_resnet({.in_channels = 1, .classes = side, .seed = 5}); };
+  expect_similar(train(mlp, &device, 0), train(mlp, nullptr, 0), 1e-4);
+  expect_similar(train(resnet20, &device, 4), train(resnet20, nullptr, 4), 1e-4);
+}
+
+/// Several passes per step give the same losses as one, in both memories. Types of gradients may
+/// differ.
+inline void compare_accumulation_with_host(device::Device& device, Context& context) {
+  const auto train = [&](device::Device* where, std::size_t passes, DataType type) {
+    TrainerOptions options = small_device_options();
+    options.epochs = 1;
+    options.accumulate = passes;
+    options.clip_norm = 5;
+    options.device = {.device = where, .type = type};
+    return SmallTraining().run(context, options);
   };
-  expect_similar(train(mlp, &device), train(mlp, nullptr), 1e-4);
-  expect_similar(train(resnet, &device), train(resnet, nullptr), 1e-3);
+  const TrainReport expected = train(nullptr, 1, DataType::kFloat32);
+  for (const std::size_t passes : {2, 3}) {
+    expect_similar(train(&device, passes, DataType::kFloat32), expected, 1e-4);
+    expect_similar(train(&device, passes, DataType::kBFloat16), expected, 0.15);
+  }
+  EXPECT_EQ(train(&device, 3, DataType::kFloat32).param_hash,
+            train(&device, 3, DataType::kFloat32).param_hash);
+}
+
+/// A token model with padding and label smoothing, and a regression.
+inline void compare_losses_with_host(device::Device& device, Context& context) {
+  set_compute_threads(1);
+  const auto train = [&](const Dataset& set, std::shared_ptr<const Loss> loss,
+                         const MlpOptions& net, device::Device* where, std::size_t passes) {
+    const auto model = make_mlp(net);
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.3f, .momentum = 0.5f});
+    TrainerOptions options{.epochs = 6, .global_batch = 24, .accumulate = passes};
+    options.loss = std::move(loss);
+    options.device.device = where;
+    return Trainer(context, *model, optimizer, set, set, options).run();
+  };
+  const auto expect_same = [&](const auto& run) {
+    const TrainReport expected = run(nullptr, 1);
+    EXPECT_LT(expected.losses.back(), 0.7f * expected.losses.front());
+    for (const std::size_t passes : {1, 2}) {
+      const TrainReport report = run(&device, passes);
+      expect_similar(report, expected, 1e-4);
+      EXPECT_NEAR(report.test_loss, expected.test_loss, 1e-4);
+      EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.02);
+    }
+    return expected;
+  };
+  const TokensDataset tokens(96);
+  constexpr std::size_t kLogits = TokensDataset::kLength * TokensDataset::kTokens;
+  const TrainReport of_tokens = expect_same([&](device::Device* where, std::size_t passes) {
+    return train(tokens,
+                 std::make_shared<CrossEntropy>(CrossEntropyOptions{
+                     .label_smoothing = 0.1f, .ignored = TokensDataset::kPadding}),
+                 {.input = {kLogits}, .hidden = {32}, .classes = kLogits, .seed = 2}, where,
+                 passes);
+  });
+  EXPECT_GT(of_tokens.test_accuracy, 0.9);
+  const LinesDataset lines(96);
+  const TrainReport of_lines = expect_same([&](device::Device* where, std::size_t passes) {
+    return train(lines, std::make_shared<MeanSquaredError>(),
+                 {.input = {3}, .hidden = {}, .classes = 2, .seed = 2}, where, passes);
+  });
+  EXPECT_LT(of_lines.test_loss, 1e-2);
+  EXPECT_EQ(of_lines.test_accuracy, 0);
 }
 
 inline void check_bfloat16(device::Device& device, Context& context) {

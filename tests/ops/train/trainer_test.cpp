@@ -311,7 +311,8 @@ TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
       {"evaluation_batch = 32", [](auto& o) { o.evaluation_batch = 32; }},
       {"accumulate = 2", [](auto& o) { o.accumulate = 2; }},
       {"clip_norm = 0.5", [](auto& o) { o.clip_norm = 0.5; }},
-      {"max_skipped = 1", [](auto& o) { o.max_skipped = 1; }}};
+      {"max_skipped = 1", [](auto& o) { o.max_skipped = 1; }},
+      {"loss = MeanSquaredError", [](auto& o) { o.loss = std::make_shared<MeanSquaredError>(); }}};
   for (const Difference& difference : differences)
     testing::run_ranks(3, [&](Context& context) {
       auto options = small_options();

@@ -1,8 +1,8 @@
-#include "ops/backend/cpu/cross_entropy.h"
+#include "tests/support/reference_kernels/cross_entropy.h"
 
 #include "horo/base/error.h"
+#include "ops/backend/cpu/losses.h"
 #include "tests/ops/support/test_values.h"
-#include "tests/support/reference_kernels/cross_entropy.h"
 
 namespace horo::ops {
 namespace {

@@ -1,11 +1,11 @@
-#include "ops/backend/device/cross_entropy.h"
+#include "tests/support/reference_kernels/cross_entropy.h"
 
 #include <cmath>
 #include <limits>
 
-#include "ops/backend/cpu/cross_entropy.h"
+#include "ops/backend/cpu/losses.h"
+#include "ops/backend/device/losses.h"
 #include "tests/ops/backend/device/device_values.h"
-#include "tests/support/reference_kernels/cross_entropy.h"
 
 namespace horo::ops::device_kernels {
 namespace {

@@ -8,12 +8,12 @@
 
 #include "horo/device/gpu.h"
 #include "ops/backend/device/batch_norm.h"
-#include "ops/backend/device/cross_entropy.h"
 #include "ops/backend/device/dropout.h"
 #include "ops/backend/device/elementwise.h"
 #include "ops/backend/device/embedding.h"
 #include "ops/backend/device/gradient_norm.h"
 #include "ops/backend/device/layer_norm.h"
+#include "ops/backend/device/losses.h"
 #include "ops/backend/device/matrix.h"
 #include "ops/backend/device/update.h"
 #include "tests/ops/backend/device/device_values.h"

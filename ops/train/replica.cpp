@@ -1,0 +1,120 @@
+#include "ops/train/replica.h"
+
+#include <cstring>
+#include <utility>
+
+#include "ops/train/model_state.h"
+
+namespace horo::ops {
+namespace {
+
+// Gradients on a device are checked in every step, even if no step may be skipped: a fused ReLU can
+// turn NaN into zero, so that a finite loss does not prove finite gradients.
+ExchangeOptions checking(ExchangeOptions options, const DeviceTraining& training) {
+  options.check_finite |= training.device != nullptr;
+  return options;
+}
+
+Layer& shared(Context& context, Layer& model, Optimizer& optimizer) {
+  broadcast_state(context, model, optimizer);
+  return model;
+}
+
+}  // namespace
+
+Replica::Replica(Context& context, Layer& model, Optimizer& optimizer, const Loss& loss,
+                 const DeviceTraining& training, const ExchangeOptions& options, EnterPhase enter)
+    : context_(context),
+      enter_(std::move(enter)),
+      step_(context, shared(context, model, optimizer), optimizer, loss, training,
+            checking(options, training)) {
+  DeviceBackend* const backend = step_.device_backend();
+  if (backend == nullptr) return;
+  upload_.emplace(backend->device(), backend->allocator());
+  in_flight_.emplace(step_);
+  score_ = backend->device().allocate_pinned(sizeof(BatchScore));
+}
+
+void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate) {
+  // The host runs ahead of the device by at most the number of slots. With all slots in use it
+  // waits for the oldest step, whose results the new step would overwrite.
+  if (in_flight_ && in_flight_->is_full()) outcomes_.push_back(in_flight_->wait_for_oldest());
+  if (learning_rate) step_.optimizer().set_learning_rate(*learning_rate);
+  step_.set_step(step);
+  is_first_pass_ = true;
+}
+
+void Replica::enter(StepPhase phase, Mark mark) {
+  enter_(phase);
+  if (in_flight_) in_flight_->mark(mark);
+}
+
+Batch Replica::in_memory(Batch batch) {
+  if (!upload_) return batch;
+  return upload_->upload(batch, step_.device_backend()->stream());
+}
+
+void Replica::run_pass(Batch batch, const Pass& pass, double samples) {
+  Batch own = in_memory(std::move(batch));
+  enter_(StepPhase::kForward);
+  if (in_flight_ && std::exchange(is_first_pass_, false)) in_flight_->mark(Mark::kForward);
+  Tensor output = step_.forward(own, pass);
+  // In a step with several passes, the mark of the last pass replaces those of the others, so the
+  // device times of the others count as forward.
+  enter(StepPhase::kBackward, Mark::kBackward);
+  step_.backward(std::move(output), own, samples);
+}
+
+void Replica::end_step() {
+  enter(StepPhase::kExposedCommunication, Mark::kExchange);
+  step_.exchange();
+  enter(StepPhase::kOptimizer, Mark::kUpdate);
+  step_.update();
+  if (in_flight_)
+    in_flight_->end_step();
+  else
+    outcomes_.push_back(host_outcome());
+}
+
+StepOutcome Replica::host_outcome() {
+  const StepReport& report = step_.sync().report();
+  StepOutcome outcome{.loss = *static_cast<const float*>(step_.loss().data),
+                      .was_clipped = report.was_clipped};
+  if (step_.options().check_finite && !report.is_finite)
+    outcome.why_skipped = report.non_finite ? report.non_finite->describe() : "not finite";
+  return outcome;
+}
+
+// An outcome is not taken as soon as this device completes the step. All ranks must act on an
+// outcome at the same step, whatever the speed of their devices.
+std::optional<StepOutcome> Replica::next_outcome(bool wait) {
+  const bool is_due =
+      in_flight_ && !in_flight_->is_empty() && (wait || in_flight_->is_almost_full());
+  if (outcomes_.empty() && is_due) outcomes_.push_back(in_flight_->wait_for_oldest());
+  if (outcomes_.empty()) return std::nullopt;
+  StepOutcome outcome = std::move(outcomes_.front());
+  outcomes_.pop_front();
+  return outcome;
+}
+
+BatchScore Replica::score(Batch batch) {
+  Batch own = in_memory(std::move(batch));
+  const Tensor output = step_.forward(own, {});
+  step_.score(output, own);
+  if (!in_flight_) return *step_.batch_score();
+  device::Stream& stream = step_.device_backend()->stream();
+  stream.copy(score_.data(), step_.batch_score(), sizeof(BatchScore));
+  stream.synchronize();
+  BatchScore score;
+  std::memcpy(&score, score_.data(), sizeof score);
+  return score;
+}
+
+void Replica::average_buffers() { ops::average_buffers(context_, step_.model()); }
+
+CompressionFigures Replica::compression() {
+  if (in_flight_) return {};
+  return step_.sync().compression_report().total;
+}
+
+}  // namespace horo::ops

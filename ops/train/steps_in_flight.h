@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ops/train/step_timer.h"
+#include "ops/train/train_step.h"
+
+namespace horo::ops {
+
+/// The result of a step. All ranks have the same result, except for the times.
+struct StepOutcome {
+  float loss = 0;  ///< average over the global batch
+  bool was_clipped = false;
+  /// Names the value that was not finite if the step was skipped; otherwise empty.
+  std::string why_skipped;
+  /// Durations of the phases on a device, which the clock of the host cannot measure.
+  std::optional<StepTimes> times;
+};
+
+/// The steps that a device has not completed, and their results: the device copies them to pinned
+/// memory, and the host reads them later. Steps use a few slots in turn. Used from one thread.
+class StepsInFlight {
+ public:
+  /// `step` trains on a device with the finite check, and must outlive this object.
+  explicit StepsInFlight(TrainStep& step);
+
+  /// The places where a phase begins, and the end of the step.
+  enum class Mark { kForward, kBackward, kExchange, kUpdate, kEnd };
+  /// Submits a mark of the current step. At kForward, all slots must not be in use.
+  void mark(Mark place);
+  /// Submits the copy of the results of the current step.
+  void end_step();
+
+  bool is_full() const { return begun_ - returned_ == slots_.size(); }
+  /// Whether all slots but one are in use.
+  bool is_almost_full() const { return begun_ - returned_ + 1 >= slots_.size(); }
+  bool is_empty() const { return begun_ == returned_; }
+  /// Blocks until the oldest step is complete, and removes it. Throws the error of its exchange.
+  StepOutcome wait_for_oldest();
+
+ private:
+  static constexpr std::size_t kMarks = 5;
+  struct Slot {
+    device::Memory verdict;  // pinned
+    std::array<std::unique_ptr<device::Event>, kMarks> marks;
+    std::unique_ptr<device::Event> copied;
+  };
+
+  StepTimes times_of(const Slot& slot) const;
+
+  TrainStep& step_;
+  device::Device& device_;
+  device::Stream& stream_;
+  std::array<Slot, 4> slots_;
+  std::uint64_t begun_ = 0, returned_ = 0;
+};
+
+}  // namespace horo::ops

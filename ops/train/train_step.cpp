@@ -1,0 +1,260 @@
+#include "ops/train/train_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+#include "horo/base/log.h"
+#include "ops/backend/device/step_state.h"
+
+namespace horo::ops {
+namespace {
+
+using device_kernels::StepState;
+
+const ExchangeOptions& checked(const ExchangeOptions& options, const DeviceTraining& training) {
+  if (training.device == nullptr) return options;
+  HORO_CHECK(options.op == ReduceOp::kAverage,
+             "training on a device: gradients are averaged; Adasum is for host memory");
+  HORO_CHECK(options.compression.kind == Compression::Kind::kNone,
+             "training on a device: compression is for host memory; on a device gradients can "
+             "be sent as bfloat16");
+  HORO_CHECK(
+      !options.clip_norm || (std::isfinite(*options.clip_norm) && *options.clip_norm > 0),
+      fmt::format("training on a device: clip_norm is {}, it must be above 0", *options.clip_norm));
+  return options;
+}
+
+Optimizer& checked(Optimizer& optimizer, Layer& model) {
+  HORO_CHECK(std::ranges::equal(optimizer.parameters(), model.parameters()),
+             "training: the optimizer updates all parameters of the model, in its order");
+  return optimizer;
+}
+
+std::unique_ptr<DeviceBackend> make_backend(const DeviceTraining& training) {
+  if (training.device == nullptr) return nullptr;
+  return std::make_unique<DeviceBackend>(*training.device, training.type);
+}
+
+template <typename T>
+T* memory_as(Tensor& tensor) {
+  return reinterpret_cast<T*>(tensor.raw());
+}
+
+// The options that decide how parameters are updated. They must be equal on all ranks.
+std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
+                                const ExchangeOptions& options) {
+  return {optimizer.describe(), loss.describe(),
+          options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
+          fmt::format("check_finite = {}", options.check_finite)};
+}
+
+// On a device, the kernels of the update clip and skip, with a verdict that stays on the device.
+// The exchange therefore neither clips nor checks, and leaves the gradients where they are reduced.
+GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
+                                 const DeviceTraining& training, const ExchangeOptions& options) {
+  GradientSyncOptions sync{.name = "train.gradients",
+                           .op = options.op,
+                           .wire = training.wire,
+                           .compression = options.compression,
+                           .backward_passes_per_step = options.passes,
+                           .also_agreed = agreed(optimizer, loss, options)};
+  if (options.op == ReduceOp::kAverage) sync.metrics = {GradientBlock::kLossName};
+  if (training.device != nullptr) {
+    sync.leave_as_reduced = true;
+  } else {
+    sync.clip_norm = options.clip_norm;
+    sync.check_finite = options.check_finite;
+  }
+  return sync;
+}
+
+// With averaged gradients the loss is one more tensor of the plan and needs no message of its own.
+std::span<const NamedTensor> exchanged(const GradientBlock& gradients, ReduceOp op) {
+  const auto all = gradients.tensors();
+  return op == ReduceOp::kAverage ? all : all.first(all.size() - 1);
+}
+
+// Waits until the stream is idle, and returns `value`. A later constructor may throw, which frees
+// memory that work in flight would still use.
+template <typename T>
+T& settled(T& value, Backend& backend) {
+  if (device::Stream* const stream = backend.device_stream()) stream->synchronize();
+  return value;
+}
+
+}  // namespace
+
+TrainedOnBackend::TrainedOnBackend(Layer& model, Optimizer& optimizer, Backend& backend)
+    : model_(model), optimizer_(optimizer) {
+  model.move_to(backend);
+  optimizer.move_to(backend);
+}
+
+void TrainedOnBackend::move_back() {
+  model_.move_to(cpu_backend());
+  optimizer_.move_to(cpu_backend());
+}
+
+TrainedOnBackend::~TrainedOnBackend() {
+  try {
+    move_back();
+  } catch (const std::exception& error) {
+    log_warning("the parameters of a model are lost with its device: {}", error.what());
+    model_.reset_to(cpu_backend());
+    optimizer_.reset_to(cpu_backend());
+  }
+}
+
+TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const Loss& loss,
+                     const DeviceTraining& training, const ExchangeOptions& options)
+    : options_(checked(options, training)),
+      loss_function_(loss),
+      device_backend_(make_backend(training)),
+      backend_(device_backend_ ? *device_backend_ : cpu_backend()),
+      trained_(model, checked(optimizer, model), backend_),
+      gradients_(context, backend_, model.parameters()),
+      sync_(settled(context, backend_), exchanged(gradients_, options.op),
+            sync_options(optimizer, loss, training, options)),
+      parameters_(model.parameters()),
+      score_(backend_.allocate({sizeof(BatchScore)}, DataType::kUInt8)) {
+  const std::span<const NamedTensor> tensors = gradients_.tensors();
+  if (options.op != ReduceOp::kAverage)
+    loss_sync_.emplace(context, tensors.last(1),
+                       GradientSyncOptions{.name = GradientBlock::kLossName});
+  for (std::size_t i = 0; i < parameters_.size(); ++i) index_of_[parameters_[i]] = i;
+  if (options.passes > 1) {
+    for (const Parameter* parameter : parameters_)
+      sums_.push_back(backend_.allocate(parameter->gradient.shape(), DataType::kFloat32));
+    sums_.push_back(backend_.allocate({1}, DataType::kFloat32));
+    clear_sums();
+  }
+  if (!device_backend_) return;
+  state_ = backend_.allocate({sizeof(StepState)}, DataType::kUInt8);
+  std::vector<ReducedGradient> reduced;
+  for (std::size_t i = 0; i < tensors.size(); ++i) reduced.push_back(sync_.reduced(i));
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    locations_.push_back({reduced[i].data, reduced[i].type, static_cast<float>(reduced[i].scale)});
+  measured_.emplace(device_backend_->device(), device_backend_->stream(), parameters_, reduced);
+}
+
+void TrainStep::finish() noexcept {
+  try {
+    settled(*this, backend_);
+  } catch (const std::exception& error) {
+    log_warning("a device failed in training: {}", error.what());
+  }
+}
+
+ReducedGradient TrainStep::loss() const {
+  if (!loss_sync_) return sync_.reduced(parameters_.size());
+  return loss_sync_->reduced(0);
+}
+
+const device_kernels::GradientVerdict* TrainStep::verdict() const {
+  return measured_ ? measured_->verdict() : nullptr;
+}
+
+const BatchScore* TrainStep::batch_score() const {
+  return reinterpret_cast<const BatchScore*>(score_.raw());
+}
+
+void TrainStep::set_step(std::uint64_t step) {
+  if (device_backend_)
+    device_kernels::set_step(device_backend_->stream(), memory_as<StepState>(state_),
+                             {step, trained_.optimizer().learning_rate()});
+}
+
+Tensor TrainStep::forward(Batch& batch, Pass pass) {
+  pass.samples = batch.sample_indices();
+  if (device_backend_) pass.device_step = &memory_as<StepState>(state_)->step;
+  Tensor inputs = std::move(batch.inputs);
+  if (is_floating(inputs.type()))
+    inputs = backend_.in_own_order(std::move(inputs), backend_.type());
+  return model().forward(std::move(inputs), pass);
+}
+
+// The loss is marked before the gradients, so its reduction overlaps with the backward pass.
+void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
+  Tensor gradient =
+      loss_function_.backward(backend_, std::move(output), batch.targets, samples,
+                              memory_as<BatchScore>(score_), gradients_.loss().data());
+  add_pass(parameters_.size(), gradients_.loss());
+  model().backward(std::move(gradient), [&](const Parameter& parameter) {
+    const std::size_t index = index_of_.at(&parameter);
+    add_pass(index, parameters_[index]->gradient);
+  });
+}
+
+// Backward overwrites the gradients, so a step with several passes keeps their sum. Passes are
+// added in order, so that the sum has the same bits every time. The sum of the last pass is written
+// into the exchanged tensor.
+void TrainStep::add_pass(std::size_t gradient, Tensor& own) {
+  if (!sums_.empty()) backend_.add_to(is_last_pass() ? own : sums_[gradient], sums_[gradient], own);
+  if (!loss_sync_ || gradient < parameters_.size())
+    mark(gradient);
+  else if (is_last_pass())
+    loss_sync_->ready(0);  // this plan counts no passes
+}
+
+void TrainStep::mark(std::size_t gradient) {
+  if (device::Stream* const stream = backend_.device_stream())
+    sync_.ready(gradient, stream->native());
+  else
+    sync_.ready(gradient);
+}
+
+void TrainStep::end_pass() {
+  exchange();
+  ++pass_;
+}
+
+void TrainStep::exchange() {
+  if (device::Stream* const stream = backend_.device_stream())
+    sync_.wait_on(stream->native());
+  else
+    sync_.wait();
+  if (loss_sync_ && is_last_pass()) loss_sync_->wait();
+}
+
+void TrainStep::clear_sums() {
+  for (Tensor& sum : sums_) {
+    if (device::Stream* const stream = backend_.device_stream())
+      stream->fill(sum.raw(), 0, sum.bytes());
+    else
+      sum.fill(0);
+  }
+}
+
+// On a device the verdict stays there: the optimizer kernels read the clipping factor and the skip
+// flag. The step therefore never waits for the host. In host memory the report is computed from the
+// reduced gradients and is equal on all ranks. In both, all ranks skip the step or none does.
+void TrainStep::update() {
+  pass_ = 0;
+  clear_sums();
+  Optimizer& optimizer = trained_.optimizer();
+  if (!device_backend_) {
+    if (!options_.check_finite || sync_.report().is_finite) optimizer.step();
+    return;
+  }
+  StepGradients gradients{.locations = locations_,
+                          .learning_rate = &memory_as<StepState>(state_)->learning_rate};
+  if (options_.clip_norm || options_.check_finite) {
+    device_kernels::GradientMeasure how;
+    if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
+    if (options_.check_finite) how.also = static_cast<const float*>(loss().data);
+    measured_->measure(device_backend_->stream(), how);
+    gradients.factor = &verdict()->factor;
+    if (options_.check_finite) gradients.skip = &verdict()->skip;
+  }
+  optimizer.step(gradients);
+}
+
+void TrainStep::score(const Tensor& output, const Batch& batch) {
+  loss_function_.score(backend_, output, batch.targets, memory_as<BatchScore>(score_));
+}
+
+}  // namespace horo::ops

@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "horo/horo.h"
+#include "ops/backend/device/device_backend.h"
+#include "ops/data/data_loader.h"
+#include "ops/nn/loss.h"
+#include "ops/optim/optimizer.h"
+#include "ops/train/gradient_block.h"
+#include "ops/train/measured_gradients.h"
+
+namespace horo::ops {
+
+/// Where and in which types a model trains on a device.
+struct DeviceTraining {
+  device::Device* device =
+      nullptr;  ///< see open_gpu(); must outlive the training; null: host memory
+  /// Element type of forward and backward: kFloat32 or kBFloat16. Gradients are exchanged in this
+  /// type too. The optimizer always updates float32 values.
+  DataType type = DataType::kFloat32;
+  /// See GradientSyncOptions::wire. The loss is exchanged in float32.
+  std::optional<DataType> wire{};
+};
+
+/// See GradientSyncOptions.
+struct ExchangeOptions {
+  ReduceOp op = ReduceOp::kAverage;
+  Compression compression{};
+  /// Backward passes per step; their gradients and losses are summed in float32.
+  std::size_t passes = 1;
+  std::optional<double> clip_norm{};
+  bool check_finite = false;
+};
+
+/// Moves a model and its optimizer to a backend for the lifetime of this object, and then back to
+/// the CPU. If the copy back fails, logs the failure and sets parameters, buffers and states to
+/// zero.
+class TrainedOnBackend {
+ public:
+  /// Borrows all arguments.
+  TrainedOnBackend(Layer& model, Optimizer& optimizer, Backend& backend);
+  ~TrainedOnBackend();
+  TrainedOnBackend(const TrainedOnBackend&) = delete;
+  TrainedOnBackend& operator=(const TrainedOnBackend&) = delete;
+
+  Layer& model() const { return model_; }
+  Optimizer& optimizer() const { return optimizer_; }
+  /// Blocks. Throws if a copy fails.
+  void move_back();
+
+ private:
+  Layer& model_;
+  Optimizer& optimizer_;
+};
+
+/// The training step of a model, in host memory or on a device: forward() and backward(), repeated
+/// after end_pass() if a step has several passes, then exchange() and update(). On a device, work
+/// is submitted to one stream, the calls do not wait for it, except that exchange() waits for the
+/// step before the previous one, and the four may be captured as a graph of one pass; set_step()
+/// then precedes each launch. Used from one thread.
+class TrainStep {
+ public:
+  /// Collective. Borrows all arguments. `optimizer` updates all parameters of `model` in its order.
+  /// On a device, moves both there; the destructor moves them back. Throws InvalidArgument for
+  /// options that the memory does not support, and MismatchError on every rank if the models, the
+  /// losses, `options`, or the options of `optimizer`, except the learning rate, differ between
+  /// ranks.
+  TrainStep(Context& context, Layer& model, Optimizer& optimizer, const Loss& loss,
+            const DeviceTraining& training, const ExchangeOptions& options = {});
+  ~TrainStep() { finish(); }
+
+  /// Sets what later work uses: the number of the step, and the learning rate of the optimizer.
+  void set_step(std::uint64_t step);
+  /// The output of the model. Takes batch.inputs.
+  Tensor forward(Batch& batch, Pass pass);
+  /// Computes the loss and the gradients of a training forward(); `samples` as in Loss::backward().
+  /// The exchange of a bucket starts as soon as its gradients are ready in the last pass.
+  void backward(Tensor output, const Batch& batch, double samples);
+  /// Adds the gradients of a pass that is not the last of its step to the sum.
+  void end_pass();
+  /// In host memory, blocks until the gradients and the loss of all ranks are reduced. On a device,
+  /// makes later work on the stream see them.
+  void exchange();
+  /// Clips the gradients if clipping is on and updates the parameters. With the finite check on, a
+  /// step with a non-finite gradient or loss is skipped.
+  void update();
+  /// Compares an output with targets, without gradients; see batch_score().
+  void score(const Tensor& output, const Batch& batch);
+  /// Blocks until the device is done; logs its failures.
+  void finish() noexcept;
+
+  Backend& backend() { return backend_; }
+  /// Null in host memory.
+  DeviceBackend* device_backend() const { return device_backend_.get(); }
+  Layer& model() { return trained_.model(); }
+  Optimizer& optimizer() { return trained_.optimizer(); }
+  /// Moves model and optimizer back to the CPU. Blocks. This object must not be used any more.
+  void move_back() { trained_.move_back(); }
+  GradientSync& sync() { return sync_; }
+  const ExchangeOptions& options() const { return options_; }
+  /// The loss over all ranks after exchange(), in the memory of the backend.
+  ReducedGradient loss() const;
+  /// On a device: of the latest update(), in its memory; zeros without clipping and the finite
+  /// check. Null in host memory, where sync().report() has the result.
+  const device_kernels::GradientVerdict* verdict() const;
+  /// Of the latest backward() or score() on this rank, in the memory of the backend.
+  const BatchScore* batch_score() const;
+
+ private:
+  bool is_last_pass() const { return pass_ + 1 == options_.passes; }
+  void mark(std::size_t gradient);
+  void add_pass(std::size_t gradient, Tensor& own);
+  void clear_sums();
+
+  const ExchangeOptions options_;
+  const Loss& loss_function_;
+  const std::unique_ptr<DeviceBackend> device_backend_;  // null in host memory
+  Backend& backend_;
+  TrainedOnBackend trained_;
+  GradientBlock gradients_;
+  GradientSync sync_;
+  // The average of the losses if the gradients are not averaged: Adasum is not linear.
+  std::optional<GradientSync> loss_sync_;
+  std::unordered_map<const Parameter*, std::size_t> index_of_;
+  std::vector<Parameter*> parameters_;
+  std::vector<Tensor> sums_;  // float32, of the previous passes; empty with one pass per step
+  std::size_t pass_ = 0;
+  Tensor score_;  // a BatchScore
+  // On a device only.
+  std::vector<GradientLocation> locations_;  // of the reduced gradients
+  Tensor state_;                             // a StepState
+  std::optional<MeasuredGradients> measured_;
+};
+
+}  // namespace horo::ops

@@ -1,0 +1,122 @@
+#include "ops/train/train_step.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "horo/testing.h"
+#include "ops/optim/sgd.h"
+#include "tests/ops/train/small_task.h"
+
+namespace horo::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Has two parameters. Its gradients are set by the test; the output is the input.
+class GivenGradients : public Layer {
+ public:
+  explicit GivenGradients(std::size_t size) {
+    for (Parameter* one : {&weight, &bias}) {
+      one->value = Tensor::zeros({one == &weight ? size : 2});
+      one->gradient = Tensor::zeros(one->value.shape());
+    }
+  }
+  Tensor forward(Tensor input, const Pass&) override { return input; }
+  Tensor backward(Tensor gradient, const GradientReady& ready) override {
+    std::ranges::copy(of_weight, weight.gradient.data());
+    bias.gradient.fill(of_bias);
+    report({&bias, &weight}, ready);
+    return gradient;
+  }
+  std::vector<Parameter*> parameters() override { return {&weight, &bias}; }
+
+  Parameter weight{"weight", {}, {}}, bias{"bias", {}, {}};
+  std::vector<float> of_weight;
+  float of_bias = 0;
+};
+
+Batch lines_batch() { return whole_batch(LinesDataset(4)); }
+
+TEST(TrainStep, AveragesOrCombinesByAdasum) {
+  for (const ReduceOp op : {ReduceOp::kAverage, ReduceOp::kAdasum})
+    testing::run_ranks(3, [=](Context& context) {
+      GivenGradients model(5);
+      Sgd optimizer(model.parameters(), {.learning_rate = 0});
+      const MeanSquaredError loss;
+      TrainStep step(context, model, optimizer, loss, {}, {.op = op});
+      for (int number = 0; number < 3; ++number) {
+        model.of_weight.assign(5, 0);
+        // Orthogonal gradients: Adasum adds them up.
+        model.of_weight[static_cast<std::size_t>(context.rank())] = static_cast<float>(number + 1);
+        model.of_bias = 2;  // equal gradients: both average
+        Batch batch = lines_batch();
+        Tensor output(Shape{4, 2});
+        // The loss is rank + number.
+        for (std::size_t i = 0; i < 8; ++i)
+          output.data()[i] =
+              batch.targets.data()[i] + std::sqrt(static_cast<float>(context.rank() + number));
+        (void)step.forward(batch, {.training = true});
+        step.backward(std::move(output), batch, 4);
+        step.exchange();
+        step.update();
+        EXPECT_NEAR(*static_cast<const float*>(step.loss().data), 1 + number, 1e-5);
+        const auto sum = static_cast<float>(number + 1);
+        for (std::size_t i = 0; i < 5; ++i)
+          EXPECT_EQ(model.weight.gradient.values()[i],
+                    i >= 3 ? 0.0f : (op == ReduceOp::kAdasum ? sum : sum / 3));
+        EXPECT_EQ(model.bias.gradient.values()[1], 2.0f);
+      }
+    });
+}
+
+TEST(GradientBlock, OfHostMemoryIsSharedInsideANode) {
+  for (const int ranks_per_node : {1, 2, 4})
+    testing::run_ranks(4,
+                       [=](Context& context) {
+                         GivenGradients model(10);
+                         Tensor& gradient = model.weight.gradient;
+                         gradient.fill(static_cast<float>(context.rank()));
+                         const float* before = gradient.data();
+                         { GradientBlock block(context, cpu_backend(), model.parameters()); }
+                         EXPECT_EQ(gradient.data() != before, ranks_per_node > 1)
+                             << "in memory that other ranks have mapped";
+                         EXPECT_EQ(gradient.shape(), Shape{10});
+                         for (const float value : gradient.values())
+                           EXPECT_EQ(value, static_cast<float>(context.rank()));
+                       },
+                       {.environment = {"HORO_RANKS_PER_NODE=" + std::to_string(ranks_per_node)}});
+}
+
+std::string mismatch_of(Context& context, std::size_t size, const Loss& loss) {
+  GivenGradients model(size);
+  Sgd optimizer(model.parameters(), {});
+  try {
+    TrainStep step(context, model, optimizer, loss, {});
+  } catch (const MismatchError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(TrainStep, NamesDifferencesBetweenRanks) {
+  testing::run_ranks(2, [](Context& context) {
+    const bool is_other = context.rank() == 1;
+    EXPECT_THAT(mismatch_of(context, is_other ? 3 : 2, CrossEntropy()), HasSubstr("weight"));
+    EXPECT_THAT(mismatch_of(context, 2, CrossEntropy({.label_smoothing = is_other ? 0.1f : 0.0f})),
+                HasSubstr("label_smoothing 0.1"));
+  });
+}
+
+TEST(TrainStep, RejectsOptimizerOfOtherParameters) {
+  testing::run_ranks(1, [](Context& context) {
+    GivenGradients model(2);
+    Sgd optimizer({&model.bias}, {});
+    EXPECT_THROW(TrainStep(context, model, optimizer, CrossEntropy(), {}), InvalidArgument);
+  });
+}
+
+}  // namespace
+}  // namespace horo::ops
