@@ -34,7 +34,7 @@ MAY_INCLUDE["public API"] = ["base", "device"]
 MAY_INCLUDE["public API sources"] = [*MAY_INCLUDE]
 MAY_INCLUDE["compute"] = ["base", "device"]
 MAY_INCLUDE["training"] = ["base", "device", "public API", "compute"]
-MAY_INCLUDE["examples"] = ["public API", "compute", "training"]
+MAY_INCLUDE["examples"] = ["device", "public API", "compute", "training"]
 MAY_INCLUDE["device benchmarks"] = ["base", "device", "collectives", "public API", "compute", "training", "examples"]
 MAY_INCLUDE["launcher"] = ["diagnosis"]
 MAY_INCLUDE["tests"] = [*MAY_INCLUDE]
@@ -142,6 +142,7 @@ GOOD_TREE = {
     "ops/nn/layer.h": '#include "horo/base/error.h"\n#include "horo/device/stream.h"\n',
     "ops/train/trainer.h": '#include "horo/horo.h"\n#include "ops/nn/layer.h"\n',
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
+    "examples/own_model/model.cu": '#include "horo/device/stream.h"\n',
     "examples/benchmarks/device/bench.cpp": '#include "horo/base/hash.h"\n#include "collectives/ring/ring.h"\n',
     "launcher/main.cpp": '#include "horo/base/environment.h"\n#include "horo/flight_recorder/flight_reader.h"\n'
                          '#include "horo/diagnosis/diagnose.h"\n',

@@ -77,13 +77,6 @@ std::string AdamW::describe() const {
                      options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay);
 }
 
-void AdamW::update(const StepGradients& gradients) {
-  if (device::Stream* const stream = backend().device_stream())
-    update_on_device(*stream, gradients);
-  else
-    update_on_host();
-}
-
 void AdamW::update_on_device(device::Stream& stream, const StepGradients& gradients) {
   using device_kernels::AdamWTensor;
   const auto entry = [&](std::size_t i, const GradientLocation& at) {

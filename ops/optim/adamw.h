@@ -45,9 +45,8 @@ class AdamW : public Optimizer {
   std::span<std::int64_t> counters() override { return {&steps_, 1}; }
 
  private:
-  void update(const StepGradients& gradients) override;
-  void update_on_host();
-  void update_on_device(device::Stream& stream, const StepGradients& gradients);
+  void update_on_host() override;
+  void update_on_device(device::Stream& stream, const StepGradients& gradients) override;
   void leave_device() override;
   void enter_device() override;
 

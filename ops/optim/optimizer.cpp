@@ -5,11 +5,12 @@
 namespace horo::ops {
 
 void Optimizer::step(const StepGradients& gradients) {
-  HORO_CHECK(backend_->device_stream() != nullptr ||
-                 (gradients.locations.empty() && gradients.factor == nullptr &&
-                  gradients.skip == nullptr && gradients.learning_rate == nullptr),
+  if (device::Stream* const stream = backend_->device_stream())
+    return update_on_device(*stream, gradients);
+  HORO_CHECK(gradients.locations.empty() && gradients.factor == nullptr &&
+                 gradients.skip == nullptr && gradients.learning_rate == nullptr,
              "an optimizer on the CPU uses the gradients of its parameters");
-  update(gradients);
+  update_on_host();
 }
 
 void Optimizer::move_to(Backend& backend) {

@@ -70,7 +70,10 @@ class Optimizer {
   Backend& backend() const { return *backend_; }
 
  protected:
-  virtual void update(const StepGradients& gradients) = 0;
+  /// Updates parameters in host memory.
+  virtual void update_on_host() = 0;
+  /// Submits the update of parameters in the memory of the device to `stream`. Does not block.
+  virtual void update_on_device(device::Stream& stream, const StepGradients& gradients) = 0;
   /// Called before and after the states move from and to a device: for other state.
   virtual void leave_device() {}
   virtual void enter_device() {}

@@ -74,13 +74,6 @@ std::string Sgd::describe() const {
                      options_.nesterov ? " (nesterov)" : "", options_.weight_decay);
 }
 
-void Sgd::update(const StepGradients& gradients) {
-  if (device::Stream* const stream = backend().device_stream())
-    update_on_device(*stream, gradients);
-  else
-    update_on_host();
-}
-
 void Sgd::update_on_device(device::Stream& stream, const StepGradients& gradients) {
   using device_kernels::SgdTensor;
   const auto entry = [&](std::size_t i, const GradientLocation& at) {

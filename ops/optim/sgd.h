@@ -34,9 +34,8 @@ class Sgd : public Optimizer {
   std::vector<State> states() override;
 
  private:
-  void update(const StepGradients& gradients) override;
-  void update_on_host();
-  void update_on_device(device::Stream& stream, const StepGradients& gradients);
+  void update_on_host() override;
+  void update_on_device(device::Stream& stream, const StepGradients& gradients) override;
 
   SgdOptions options_;
   std::vector<Tensor> momenta_;

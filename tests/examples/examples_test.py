@@ -10,6 +10,7 @@ import unittest.mock
 
 BIN = os.environ["BIN"]
 BUILT_WITH_CUDA = os.environ["BUILT_WITH_CUDA"] == "1"
+LOSS = r"step +(\d+)  loss ([0-9.]+)"  # a line of own_model
 
 
 def hororun(ranks, program, *arguments):
@@ -90,8 +91,7 @@ class Training(unittest.TestCase):
     # The program prints 5 decimals; summation order may change the last one.
     def test_own_model_losses_are_independent_of_rank_count(self):
         def losses(ranks):
-            return [(int(step), float(loss)) for step, loss in
-                    re.findall(r"step +(\d+)  loss ([0-9.]+)", hororun(ranks, "own_model")[0])]
+            return [(int(step), float(loss)) for step, loss in re.findall(LOSS, hororun(ranks, "own_model")[0])]
 
         alone = losses(1)
         self.assertEqual([step for step, _ in alone], [0, 400, 800, 1200, 1600, 1999])
@@ -101,10 +101,17 @@ class Training(unittest.TestCase):
                 self.assertEqual(step, same_step)
                 self.assertAlmostEqual(loss, expected, delta=2e-5, msg=f"step {step}, {ranks} ranks")
 
+    def test_own_model_losses_are_independent_of_memory(self):
+        for ranks in (1, 2, 4):
+            in_host_memory, on_stand_in = (re.findall(LOSS, hororun(ranks, "own_model", "--device", device)[0])
+                                           for device in ("host", "stand-in"))
+            self.assertEqual(len(in_host_memory), 6)
+            self.assertEqual(on_stand_in, in_host_memory, f"{ranks} ranks")
+
 
 class CommandLines(unittest.TestCase):
     PROGRAMS = ("train_mnist", "train_cifar", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
-                "device_bench", "train_step_bench")
+                "device_bench", "train_step_bench", "own_model")
 
     def run_program(self, program, *arguments):
         return subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True)
@@ -189,15 +196,16 @@ class OnGpus(unittest.TestCase):
     # Hides the GPUs.
     ENVIRONMENT = dict(os.environ, CUDA_VISIBLE_DEVICES="")
 
-    def error_of(self, *arguments):
-        done = subprocess.run([os.path.join(BIN, "train_mnist"), *arguments], capture_output=True, text=True, env=self.ENVIRONMENT)
+    def error_of(self, *arguments, program="train_mnist"):
+        done = subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True, env=self.ENVIRONMENT)
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         return done.returncode, done.stderr
 
     def test_training_without_gpu_reports_it(self):
-        code, text = self.error_of("--device", "cuda")
-        self.assertEqual(code, 1)
-        self.assertIn("GPU" if BUILT_WITH_CUDA else "this build of horo has no CUDA; ", text)
+        for program, device in (("train_mnist", "cuda"), ("own_model", "gpu")):
+            code, text = self.error_of("--device", device, program=program)
+            self.assertEqual(code, 1, text)
+            self.assertIn("GPU" if BUILT_WITH_CUDA else "this build of horo has no CUDA; ", text)
 
     def test_cpu_precision_is_float32(self):
         self.assertEqual(self.error_of("--precision", "bfloat16")[0], 2)

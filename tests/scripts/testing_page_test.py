@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every test in the table of docs/internals/testing.md exists.
+"""Checks that every test in the table of docs/internals/testing.md exists, and those of gpu_review.md beside it.
 
 usage: testing_page_test.py PAGE TESTS_FOLDER BUILD_FOLDER CTEST
 """
@@ -49,6 +49,11 @@ class TestingPage(unittest.TestCase):
         self.assertGreater(len(rows), 40)
         self.assertEqual([behaviour for behaviour, names in rows.items() if not names], [], "rows without a test")
         self.assertEqual(unknown_names(rows, tests_in_sources(TESTS) | tests_of_ctest(BUILD)), [])
+
+    def test_tests_of_the_gpu_review_exist(self):
+        named = re.findall(r"`([A-Z]\w+\.[A-Z]\w+)`", (PAGE.parent / "gpu_review.md").read_text())
+        self.assertGreater(len(named), 40)
+        self.assertEqual(set(named) - tests_in_sources(TESTS) - {"Suite.Name"}, set())
 
     def test_missing_name_is_found(self):
         page = "| Behaviour | Tests |\n|---|---|\n| it works | `Suite.Works` `Suite.Worked` `ctest_name` |\n"
