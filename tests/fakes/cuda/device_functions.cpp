@@ -21,6 +21,8 @@ namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;  // NOLINT
 
+constexpr int kMultiprocessors = 2;
+
 int device_count() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   return visible != nullptr && std::string_view(visible) == "-1" ? 0 : 1;
@@ -120,8 +122,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   enter("cudaGetDeviceProperties");
   *properties = {};
   std::strncpy(properties->name, "fake GPU", sizeof properties->name - 1);
-  properties->multiProcessorCount = 2;
+  properties->multiProcessorCount = kMultiprocessors;
   properties->totalGlobalMem = Memory::kCapacity;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  enter("cudaDeviceGetAttribute");
+  if (attribute != cudaDevAttrMultiProcessorCount) return keep(cudaErrorInvalidValue);
+  *value = kMultiprocessors;
   return cudaSuccess;
 }
 

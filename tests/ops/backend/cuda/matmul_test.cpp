@@ -70,7 +70,8 @@ class GpuLinear : public testing::Test {
     const auto dw = bench_.template unwritten<T>(w.size());
     const auto db = bench_.template unwritten<T>(shape.out_features);
     MatmulOptions beside_others = options(Epilogue::kBiasGradient);
-    beside_others.multiprocessors = multiprocessors_beside(8, lt_.multiprocessors());
+    beside_others.multiprocessors =
+        multiprocessors_beside(lt_.multiprocessors() / 2, lt_.multiprocessors());
     Matmul by_weight(linear_backward_weight(shape), beside_others);
     by_weight.run(lt_, {gradient.data(), input.data(), dw.data(), db.data()}, bench_.workspace(),
                   *bench_.stream);
