@@ -1,7 +1,6 @@
 #include "horo/coordinator/device_executor.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "horo/base/error.h"
@@ -11,36 +10,10 @@
 namespace horo::coordinator {
 
 using collectives::ChunkPipeline;
-using collectives::FusedLayout;
-using collectives::TileTable;
-
-// Each part begins at a multiple of TileTable::kAlignment elements in the buffer, so `used`
-// includes the gap after each part. If `buffer_bytes` held fewer elements than this alignment, the
-// loop would not end.
-std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
-                                                std::size_t buffer_bytes) {
-  std::vector<std::vector<TensorView>> lists(1);
-  std::size_t used = 0;
-  for (const TensorView& tensor : tensors) {
-    const std::size_t width = size_of(tensor.type());
-    const std::size_t room = buffer_bytes / width / TileTable::kAlignment * TileTable::kAlignment;
-    for (std::size_t done = 0; done < tensor.count();) {
-      if (used == room) {
-        lists.emplace_back();
-        used = 0;
-      }
-      const std::size_t count = std::min(tensor.count() - done, room - used);
-      lists.back().emplace_back(static_cast<std::byte*>(tensor.data()) + done * width,
-                                tensor.type(), Shape{count});
-      done += count;
-      used += (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
-    }
-  }
-  return lists;
-}
 
 DeviceExecutor::DeviceExecutor(Parts parts)
     : parts_(std::move(parts)),
+      layouts_(parts_.buffer_bytes, parts_.chunk_bytes),
       stream_(parts_.device.make_stream(device::Priority::kHigh)),
       copied_(parts_.device.make_event()) {}
 
@@ -93,10 +66,9 @@ void DeviceExecutor::copy_initial_values(const std::vector<Entry>& entries,
   ready = {copied_.get()};
 }
 
-// Calls the pipeline once for each type, or more often if the tensors of a type do not fit into the
-// buffer. Only the first call waits for `ready`, because the device runs the work of the calls in
-// order. The last call records `done` last. All entries of a response have the same scale factors;
-// see fuse().
+// Only the first call of the pipeline waits for `ready`, because the device runs the work of the
+// calls in order. The last call records `done` last. All entries of a response have the same scale
+// factors; see fuse().
 void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry>& entries,
                                const std::vector<const device::Event*>& ready, device::Event& begun,
                                device::Event& done) {
@@ -105,20 +77,13 @@ void DeviceExecutor::allreduce(const Response& response, const std::vector<Entry
         parts_.device, *parts_.collectives, parts_.buffer_bytes, ChunkPipeline::Options{});
   const ScaleFactors& scale = entries.front().request.scale;
   const ChunkPipeline::ReduceSpec spec{response.op, scale.before, scale.after};
-  const std::vector<TensorView> tensors = tensors_of(entries);
   bool is_first = true;
-  for (const DataType type : types_of(tensors)) {
-    std::vector<TensorView> of_type;
-    std::ranges::copy_if(tensors, std::back_inserter(of_type),
-                         [&](const TensorView& tensor) { return tensor.type() == type; });
-    for (const std::vector<TensorView>& list : cut_to_fit(of_type, parts_.buffer_bytes)) {
-      const FusedLayout layout(list, type, parts_.chunk_bytes);
-      if (is_first)
-        parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
-      else
-        parts_.pipeline->allreduce(layout, spec, {}, done);
-      is_first = false;
-    }
+  for (const collectives::FusedLayout& layout : layouts_.of(tensors_of(entries))) {
+    if (is_first)
+      parts_.pipeline->allreduce(layout, spec, ready, done, &begun);
+    else
+      parts_.pipeline->allreduce(layout, spec, {}, done);
+    is_first = false;
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "collectives/device/chunk_pipeline.h"
 #include "collectives/device/device_collectives.h"
 #include "horo/base/topology.h"
+#include "horo/coordinator/device_layouts.h"
 #include "horo/coordinator/entry.h"
 #include "horo/coordinator/negotiation/wire.h"
 #include "horo/device/device.h"
@@ -25,10 +25,9 @@ class DeviceExecutor {
   struct Parts {
     device::Device& device;
     Topology topology;  ///< the ranks that take part
-    /// The size of a fused buffer of `pipeline` in bytes. Allreduces of more bytes are executed in
-    /// several parts.
-    std::size_t buffer_bytes;
-    std::size_t chunk_bytes;
+    /// The size of a fused buffer of `pipeline` in bytes, and the size of a chunk. See
+    /// DeviceLayouts.
+    std::size_t buffer_bytes, chunk_bytes;
     /// The communicator that `collectives` uses. Null if `collectives` uses none.
     std::unique_ptr<collectives::Communicator> communicator;
     std::unique_ptr<collectives::DeviceCollectives> collectives;
@@ -71,6 +70,7 @@ class DeviceExecutor {
   LaunchResult alltoall(const Response& response, const Entry& entry);
 
   Parts parts_;
+  DeviceLayouts layouts_;
   std::unique_ptr<device::Stream> stream_;  // for responses that do not use the pipeline
   std::unique_ptr<device::Event> copied_;   // after copy_initial_values()
   // The event `done` of the latest response, and whether that response used the pipeline. A
@@ -79,12 +79,5 @@ class DeviceExecutor {
   const device::Event* latest_ = nullptr;
   bool is_latest_of_pipeline_ = false;
 };
-
-/// Divides tensors of one type into lists, so that the FusedLayout of each list needs at most
-/// `buffer_bytes` of the fused buffer. May split a tensor into parts, which are in different lists.
-/// The number of lists and the sizes of the parts depend only on the type, on the sizes of the
-/// tensors and on `buffer_bytes`. `buffer_bytes` must hold at least TileTable::kAlignment elements.
-std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tensors,
-                                                std::size_t buffer_bytes);
 
 }  // namespace horo::coordinator
