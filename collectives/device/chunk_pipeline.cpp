@@ -6,6 +6,7 @@
 
 #include "collectives/device/move_tiles.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 #include "horo/device/nvtx_range.h"
 
 namespace horo::collectives {
@@ -26,9 +27,7 @@ void load_kernels(device::Device& device) {
   }
 }
 
-std::size_t aligned(std::size_t bytes) {
-  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
-}
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kSlotAlignment); }
 
 device::Memory allocate(device::Device& device, std::size_t bytes) {
   return bytes == 0 ? device::Memory() : device.allocate(bytes);

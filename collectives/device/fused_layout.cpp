@@ -6,6 +6,7 @@
 
 #include "collectives/device/move_tiles.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 
 namespace horo::collectives {
 namespace {
@@ -69,8 +70,7 @@ void FusedLayout::add(void* data, std::size_t count) {
   ++table.tensors;
   table.first_tile[table.tensors] =
       table.first_tile[table.tensors - 1] + static_cast<std::uint32_t>(tiles);
-  buffer_count_ +=
-      (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
+  buffer_count_ += round_up(count, TileTable::kAlignment);
 }
 
 // The constructor later computes the size of each chunk from the offset of the next chunk.

@@ -13,6 +13,7 @@
 #include "collectives/reduce/kernels.h"
 #include "collectives/ring/sub_group.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 
 namespace horo::collectives {
 namespace {
@@ -22,10 +23,6 @@ constexpr std::size_t kPartAlignment = 128;
 // An alltoall places one block per rank in each half of a slot. Each block has room for at least
 // this many bytes.
 constexpr std::size_t kLeastBlockBytes = 64;
-
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
 
 std::size_t slot_bytes_for(int ranks, std::size_t wished) {
   const std::size_t least = 2 * kLeastBlockBytes * static_cast<std::size_t>(ranks);

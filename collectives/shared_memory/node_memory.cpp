@@ -6,6 +6,7 @@
 
 #include "collectives/chunks.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 #include "horo/base/wait.h"
 
 namespace horo::collectives {
@@ -48,28 +49,22 @@ namespace {
 
 constexpr std::size_t kPage = 4096;
 
-constexpr std::size_t round_up_bytes(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 // In a step, the part of each rank has at least one cache line.
 constexpr std::size_t whole_step(std::size_t step_bytes, int ranks) {
-  return round_up_bytes(std::max(step_bytes, static_cast<std::size_t>(ranks) * kCacheLineBytes),
-                        kPage);
+  return round_up(std::max(step_bytes, static_cast<std::size_t>(ranks) * kCacheLineBytes), kPage);
 }
 constexpr std::size_t place_for(std::size_t bytes) {
-  return std::max(round_up_bytes(bytes, kCacheLineBytes), kCacheLineBytes);
+  return std::max(round_up(bytes, kCacheLineBytes), kCacheLineBytes);
 }
 constexpr std::size_t slot_for(std::size_t whole_step, int ranks) {
   const std::size_t share = NodeMemory::kSlotBytesOfAllRanks / static_cast<std::size_t>(ranks);
-  return std::max(whole_step + kPage,
-                  std::min(NodeMemory::kMostSlotBytes, round_up_bytes(share, kPage)));
+  return std::max(whole_step + kPage, std::min(NodeMemory::kMostSlotBytes, round_up(share, kPage)));
 }
 
 }  // namespace
 
 std::size_t NodeMemory::bytes_of_rank(std::size_t slot_bytes, std::size_t direct_bytes) {
-  return kPage + 2 * round_up_bytes(direct_bytes, kPage) + kSlots * slot_bytes;
+  return kPage + 2 * round_up(direct_bytes, kPage) + kSlots * slot_bytes;
 }
 
 std::size_t NodeMemory::bytes_needed(int ranks, std::size_t step_bytes, std::size_t direct_bytes) {
@@ -86,7 +81,7 @@ NodeMemory::NodeMemory(std::unique_ptr<SharedRegion> region, int rank,
       size_(static_cast<int>(rank_names.size())),
       step_bytes_(whole_step(step_bytes, size_)),
       slot_bytes_(slot_for(step_bytes_, size_)),
-      direct_bytes_(round_up_bytes(direct_bytes, kPage)),
+      direct_bytes_(round_up(direct_bytes, kPage)),
       policy_(policy) {
   HORO_CHECK(
       region_->bytes().size() >= bytes_needed(size_, step_bytes, direct_bytes),

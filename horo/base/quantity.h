@@ -15,6 +15,11 @@ std::size_t parse_bytes(std::string_view text);
 /// Throws InvalidArgument with the text and the accepted form.
 std::chrono::nanoseconds parse_duration(std::string_view text);
 
+/// Returns the least multiple of `unit` that is not below `value`. `unit` must not be 0.
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
 /// Returns the size in the largest unit that represents it exactly with at most two decimals,
 /// otherwise in bytes, such as "64 MiB", "1.5 KiB" or "17 B".
 std::string format_bytes(std::size_t bytes);

@@ -6,6 +6,7 @@
 
 #include "collectives/device/memory_spans.h"
 #include "horo/base/hash.h"
+#include "horo/base/quantity.h"
 #include "horo/coordinator/executor.h"
 
 namespace horo::coordinator {
@@ -37,7 +38,7 @@ std::vector<std::vector<TensorView>> cut_to_fit(std::span<const TensorView> tens
       lists.back().emplace_back(static_cast<std::byte*>(tensor.data()) + done * width,
                                 tensor.type(), Shape{count});
       done += count;
-      used += (count + TileTable::kAlignment - 1) / TileTable::kAlignment * TileTable::kAlignment;
+      used += round_up(count, TileTable::kAlignment);
     }
   }
   return lists;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "horo/base/quantity.h"
 #include "horo/device/device.h"
 
 namespace horo::device {
@@ -15,7 +16,7 @@ namespace horo::device {
 constexpr std::size_t block_size(std::size_t bytes) {
   if (bytes <= 512) return 512;
   const std::size_t step = std::max<std::size_t>(std::bit_floor(bytes - 1) / 8, 512);
-  return (bytes + step - 1) / step * step;
+  return round_up(bytes, step);
 }
 
 /// The number of blocks of this size that one allocation of the driver provides: as many as fit

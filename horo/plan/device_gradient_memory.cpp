@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 
 namespace horo::plan {
 namespace {
@@ -30,7 +31,7 @@ class ArrayParts {
   template <typename T>
   T* next(std::size_t count) {
     T* const part = data_ == nullptr ? nullptr : reinterpret_cast<T*>(data_ + bytes_);
-    bytes_ += (count * sizeof(T) + kArrayAlignment - 1) / kArrayAlignment * kArrayAlignment;
+    bytes_ += round_up(count * sizeof(T), kArrayAlignment);
     return part;
   }
   std::size_t bytes() const { return bytes_; }

@@ -5,14 +5,13 @@
 #include <utility>
 
 #include "horo/base/log.h"
+#include "horo/base/quantity.h"
 
 namespace horo::ops {
 namespace {
 
 // Kernels read labels and samples in vector words, which need aligned addresses.
 constexpr std::size_t kAlignment = 256;
-
-std::size_t padded(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 /// The memory of a batch and the stream on which it is freed. Members are destroyed in reverse
 /// order, so the memory is freed before the stream.
@@ -47,14 +46,15 @@ Batch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   slot.copied->synchronize();
   const Tensor* const parts[] = {&batch.inputs, &batch.targets, &batch.samples};
   std::size_t bytes = 0;
-  for (const Tensor* part : parts) bytes += padded(part->bytes());
+  for (const Tensor* part : parts) bytes += round_up(part->bytes(), kAlignment);
   if (slot.pinned.size() < bytes) slot.pinned = device_.allocate_pinned(bytes);
   const auto block = std::make_shared<BatchMemory>(stream_, allocator_.allocate(bytes, *stream_));
   const std::shared_ptr<const device::Memory> memory(block, &block->memory);
   std::size_t offset = 0;
   const auto place = [&](const Tensor& part) {
     std::copy_n(part.raw(), part.bytes(), slot.pinned.data() + offset);
-    std::byte* const at = memory->data() + std::exchange(offset, offset + padded(part.bytes()));
+    std::byte* const at =
+        memory->data() + std::exchange(offset, offset + round_up(part.bytes(), kAlignment));
     return Tensor(part.shape(), part.type(), at, memory, &device_);
   };
   Batch result{batch.where, place(batch.inputs), place(batch.targets), place(batch.samples)};

@@ -5,14 +5,12 @@
 #include <utility>
 
 #include "horo/base/log.h"
+#include "horo/base/quantity.h"
 
 namespace horo::ops {
 namespace {
 
-std::size_t padded(std::size_t bytes) {
-  constexpr std::size_t kAlignment = GradientBlock::kAlignment;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
+std::size_t padded(std::size_t bytes) { return round_up(bytes, GradientBlock::kAlignment); }
 
 /// A block of memory that tensors own together. Empty: they stay where they are.
 struct Block {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "horo/base/quantity.h"
 #include "ops/backend/device/matrix.h"
 
 namespace horo::ops {
@@ -72,8 +73,7 @@ bool needs_padded_channels(const ConvolutionShape& shape, const ImageFormat& for
 }
 
 ConvolutionShape with_padded_channels(ConvolutionShape shape) {
-  std::size_t& channels = shape.input.channels;
-  channels = (channels + kMultiple - 1) / kMultiple * kMultiple;
+  shape.input.channels = round_up(shape.input.channels, kMultiple);
   return shape;
 }
 
