@@ -244,7 +244,8 @@ void DevicePlanExchange::poll() {
     for (std::size_t b = ended.bucket; b < ended.end; ++b)
       progress_->end_bucket(b, ended.is_skipped);
     if (ended.end == buckets_.size()) progress_->end_step();
-    // Last: a caller that sees no exchange in flight must find it in the counters and reports.
+    // The number changes after the progress is reported, so that a caller that sees no exchange in
+    // flight finds all of them in the counters.
     in_flight_ = under_way_.size();
   }
   if (watch_.has_failed()) std::rethrow_exception(watch_.error());

@@ -204,7 +204,7 @@ class DevicePlanExchange : public PlanExchange {
   std::uint64_t step_ = 0;
   bool has_exchanged_ = false;
   std::deque<InFlight> under_way_;
-  std::atomic<std::size_t> in_flight_{0};  // under_way_.size()
+  std::atomic<std::size_t> in_flight_{0};  // under_way_.size(), and those whose end poll() reports
   std::atomic<std::size_t> current_{0};
   // exchange() sets is_enqueuing_ and then reads is_closing_; cancel_enqueuing() sets is_closing_
   // and then reads is_enqueuing_. So at least one of them observes the other.
