@@ -64,11 +64,12 @@ Batch DataLoader::load(std::uint64_t step) const {
   batch.targets = Tensor(with_rows(samples.size(), target.shape.dimensions()), target.type);
   batch.samples = Tensor(Shape{samples.size()}, DataType::kInt64);
   std::ranges::copy(samples, batch.samples.data<std::int64_t>());
+  const std::size_t input_bytes = input.bytes(), target_bytes = target.bytes();
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::span values(batch.inputs.raw() + i * input.bytes(), input.bytes());
-    dataset_.read(samples[i], values, {batch.targets.raw() + i * target.bytes(), target.bytes()});
+    const std::span values(batch.inputs.raw() + i * input_bytes, input_bytes);
+    dataset_.read(samples[i], values, {batch.targets.raw() + i * target_bytes, target_bytes});
     if (augmentation_)
-      augmentation_({reinterpret_cast<float*>(values.data()), input.shape.count()},
+      augmentation_({reinterpret_cast<float*>(values.data()), input_bytes / sizeof(float)},
                     batch.where.epoch, samples[i]);
   }
   return batch;

@@ -78,12 +78,14 @@ std::span<const NamedTensor> exchanged(const GradientBlock& gradients, ReduceOp 
   return op == ReduceOp::kAverage ? all : all.first(all.size() - 1);
 }
 
-// Waits until the stream is idle, and returns `value`. A later constructor may throw, which frees
-// memory that work in flight would still use.
-template <typename T>
-T& settled(T& value, Backend& backend) {
+void synchronize(Backend& backend) {
   if (device::Stream* const stream = backend.device_stream()) stream->synchronize();
-  return value;
+}
+
+// A later constructor may throw, which frees memory that work in flight would still use.
+Context& synchronized(Context& context, Backend& backend) {
+  synchronize(backend);
+  return context;
 }
 
 }  // namespace
@@ -117,7 +119,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
       backend_(device_backend_ ? *device_backend_ : cpu_backend()),
       trained_(model, checked(optimizer, model), backend_),
       gradients_(context, backend_, model.parameters()),
-      sync_(settled(context, backend_), exchanged(gradients_, options.op),
+      sync_(synchronized(context, backend_), exchanged(gradients_, options.op),
             sync_options(optimizer, loss, training, options)),
       parameters_(model.parameters()),
       score_(backend_.allocate({sizeof(BatchScore)}, DataType::kUInt8)) {
@@ -143,7 +145,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
 
 void TrainStep::finish() noexcept {
   try {
-    settled(*this, backend_);
+    synchronize(backend_);
   } catch (const std::exception& error) {
     log_warning("a device failed in training: {}", error.what());
   }
@@ -182,17 +184,17 @@ void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
   Tensor gradient =
       loss_function_.backward(backend_, std::move(output), batch.targets, samples,
                               memory_as<BatchScore>(score_), gradients_.loss().data());
-  add_pass(parameters_.size(), gradients_.loss());
+  gradient_ready(parameters_.size(), gradients_.loss());
   model().backward(std::move(gradient), [&](const Parameter& parameter) {
     const std::size_t index = index_of_.at(&parameter);
-    add_pass(index, parameters_[index]->gradient);
+    gradient_ready(index, parameters_[index]->gradient);
   });
 }
 
 // Backward overwrites the gradients, so a step with several passes keeps their sum. Passes are
 // added in order, so that the sum has the same bits every time. The sum of the last pass is written
 // into the exchanged tensor.
-void TrainStep::add_pass(std::size_t gradient, Tensor& own) {
+void TrainStep::gradient_ready(std::size_t gradient, Tensor& own) {
   if (!sums_.empty()) backend_.add_to(is_last_pass() ? own : sums_[gradient], sums_[gradient], own);
   if (!loss_sync_ || gradient < parameters_.size())
     mark(gradient);

@@ -114,7 +114,7 @@ class TrainStep {
  private:
   bool is_last_pass() const { return pass_ + 1 == options_.passes; }
   void mark(std::size_t gradient);
-  void add_pass(std::size_t gradient, Tensor& own);
+  void gradient_ready(std::size_t gradient, Tensor& own);
   void clear_sums();
 
   const ExchangeOptions options_;
