@@ -11,7 +11,7 @@ class Tensor;
 struct BatchScore {
   double loss = 0;            ///< sum over the targets, divided by LossArguments::normaliser
   std::uint64_t correct = 0;  ///< targets whose class has the largest logit; the first of equals
-  std::uint64_t counted = 0;  ///< targets that are not ignored
+  std::uint64_t counted = 0;  ///< targets that are not ignored; values for the squared error
 };
 
 struct CrossEntropyOptions {

@@ -12,7 +12,7 @@ namespace {
 
 std::size_t padded(std::size_t bytes) { return round_up(bytes, GradientBlock::kAlignment); }
 
-/// A block of memory that tensors own together. Empty: they stay where they are.
+/// A block of memory that tensors own together. If `data` is null, the tensors stay where they are.
 struct Block {
   std::shared_ptr<const void> owner;
   std::byte* data = nullptr;

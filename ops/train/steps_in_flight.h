@@ -30,7 +30,7 @@ class StepsInFlight {
 
   /// The places where a phase begins, and the end of the step.
   enum class Mark { kForward, kBackward, kExchange, kUpdate, kEnd };
-  /// Submits a mark of the current step. At kForward, all slots must not be in use.
+  /// Submits a mark of the current step. Requires that is_full() is false.
   void mark(Mark place);
   /// Submits the copy of the results of the current step.
   void end_step();
