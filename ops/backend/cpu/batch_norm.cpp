@@ -20,12 +20,12 @@ struct BatchNormKernel::State {
         training_plan(plan(dnnl::prop_kind::forward_training, kAffine)),
         training(training_plan),
         inference(plan(dnnl::prop_kind::forward_inference, kAffine | Flags::use_global_stats)),
-        backward({{dnnl::prop_kind::backward, images, images, epsilon, kAffine},
-                  processor.engine,
-                  training_plan}) {}
+        backward(batch_normalization_backward::primitive_desc(
+            {dnnl::prop_kind::backward, images, images, epsilon, kAffine}, own_scratch(),
+            processor.engine, training_plan)) {}
 
   batch_normalization_forward::primitive_desc plan(dnnl::prop_kind kind, Flags flags) const {
-    return {{kind, images, epsilon, flags}, processor.engine};
+    return {{kind, images, epsilon, flags}, own_scratch(), processor.engine};
   }
 
   // The operators of dnnl::normalization_flags are not constexpr, hence the C flags and the cast.
@@ -35,8 +35,7 @@ struct BatchNormKernel::State {
   float epsilon;
   memory::desc images, channels;
   batch_normalization_forward::primitive_desc training_plan;
-  batch_normalization_forward training, inference;
-  batch_normalization_backward backward;
+  Primitive training, inference, backward;
 };
 
 BatchNormKernel::BatchNormKernel(const ImageBatch& shape, float epsilon)
@@ -50,12 +49,12 @@ void BatchNormKernel::forward_training(const float* input, const float* scale, c
   guarded("batch normalisation", [&] {
     const Processor& on = state_->processor;
     const memory::desc& channels = state_->channels;
-    state_->training.execute(on.stream, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
-                                         {DNNL_ARG_SCALE, borrow(on, channels, scale)},
-                                         {DNNL_ARG_SHIFT, borrow(on, channels, shift)},
-                                         {DNNL_ARG_DST, borrow(on, state_->images, output)},
-                                         {DNNL_ARG_MEAN, borrow(on, channels, mean)},
-                                         {DNNL_ARG_VARIANCE, borrow(on, channels, variance)}});
+    state_->training.execute(on, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
+                                  {DNNL_ARG_SCALE, borrow(on, channels, scale)},
+                                  {DNNL_ARG_SHIFT, borrow(on, channels, shift)},
+                                  {DNNL_ARG_DST, borrow(on, state_->images, output)},
+                                  {DNNL_ARG_MEAN, borrow(on, channels, mean)},
+                                  {DNNL_ARG_VARIANCE, borrow(on, channels, variance)}});
   });
 }
 
@@ -64,12 +63,12 @@ void BatchNormKernel::forward_inference(const float* input, const float* scale, 
   guarded("batch normalisation", [&] {
     const Processor& on = state_->processor;
     const memory::desc& channels = state_->channels;
-    state_->inference.execute(on.stream, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
-                                          {DNNL_ARG_SCALE, borrow(on, channels, scale)},
-                                          {DNNL_ARG_SHIFT, borrow(on, channels, shift)},
-                                          {DNNL_ARG_MEAN, borrow(on, channels, mean)},
-                                          {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
-                                          {DNNL_ARG_DST, borrow(on, state_->images, output)}});
+    state_->inference.execute(on, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
+                                   {DNNL_ARG_SCALE, borrow(on, channels, scale)},
+                                   {DNNL_ARG_SHIFT, borrow(on, channels, shift)},
+                                   {DNNL_ARG_MEAN, borrow(on, channels, mean)},
+                                   {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
+                                   {DNNL_ARG_DST, borrow(on, state_->images, output)}});
   });
 }
 
@@ -80,15 +79,15 @@ void BatchNormKernel::backward(const float* input, const float* output_gradient,
     const Processor& on = state_->processor;
     const memory::desc& channels = state_->channels;
     state_->backward.execute(
-        on.stream, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
-                    {DNNL_ARG_DIFF_DST, borrow(on, state_->images, output_gradient)},
-                    {DNNL_ARG_SCALE, borrow(on, channels, scale)},
-                    {DNNL_ARG_SHIFT, borrow(on, channels, scale)},  // required, but not read
-                    {DNNL_ARG_MEAN, borrow(on, channels, mean)},
-                    {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
-                    {DNNL_ARG_DIFF_SRC, borrow(on, state_->images, input_gradient)},
-                    {DNNL_ARG_DIFF_SCALE, borrow(on, channels, scale_gradient)},
-                    {DNNL_ARG_DIFF_SHIFT, borrow(on, channels, shift_gradient)}});
+        on, {{DNNL_ARG_SRC, borrow(on, state_->images, input)},
+             {DNNL_ARG_DIFF_DST, borrow(on, state_->images, output_gradient)},
+             {DNNL_ARG_SCALE, borrow(on, channels, scale)},
+             {DNNL_ARG_SHIFT, borrow(on, channels, scale)},  // required, but not read
+             {DNNL_ARG_MEAN, borrow(on, channels, mean)},
+             {DNNL_ARG_VARIANCE, borrow(on, channels, variance)},
+             {DNNL_ARG_DIFF_SRC, borrow(on, state_->images, input_gradient)},
+             {DNNL_ARG_DIFF_SCALE, borrow(on, channels, scale_gradient)},
+             {DNNL_ARG_DIFF_SHIFT, borrow(on, channels, shift_gradient)}});
   });
 }
 

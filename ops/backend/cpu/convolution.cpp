@@ -9,7 +9,6 @@ using dnnl::convolution_backward_data;
 using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 using dnnl::memory;
-using dnnl::reorder;
 
 /// Converts one argument between the row-major layout of horo and the layout that a primitive
 /// prefers. Equal layouts need no copy; otherwise this owns an array in the layout of the primitive
@@ -30,8 +29,8 @@ class BlockedArgument {
   bool is_direct_;
   dnnl::memory outside_;
   dnnl::memory inside_;
-  dnnl::reorder reorder_in_;
-  dnnl::reorder reorder_out_;
+  Primitive reorder_in_;
+  Primitive reorder_out_;
 };
 
 BlockedArgument::BlockedArgument(const Processor& processor, const memory::desc& outside,
@@ -43,7 +42,8 @@ BlockedArgument::BlockedArgument(const Processor& processor, const memory::desc&
   }
   inside_ = memory(inside, processor.engine);
   const auto create = [&](const memory::desc& from, const memory::desc& to) {
-    return reorder(reorder::primitive_desc(processor.engine, from, processor.engine, to));
+    return Primitive(
+        dnnl::reorder::primitive_desc(processor.engine, from, processor.engine, to, own_scratch()));
   };
   reorder_in_ = create(outside, inside);
   reorder_out_ = create(inside, outside);
@@ -56,7 +56,7 @@ const memory& BlockedArgument::load(const Processor& processor, const float* out
     return inside_;
   }
   outside_.set_data_handle(values);
-  reorder_in_.execute(processor.stream, outside_, inside_);
+  reorder_in_.execute(processor, {{DNNL_ARG_FROM, outside_}, {DNNL_ARG_TO, inside_}});
   return inside_;
 }
 
@@ -66,7 +66,8 @@ const memory& BlockedArgument::target(float* outside) {
 }
 
 void BlockedArgument::store(const Processor& processor) {
-  if (!is_direct_) reorder_out_.execute(processor.stream, inside_, outside_);
+  if (!is_direct_)
+    reorder_out_.execute(processor, {{DNNL_ARG_FROM, inside_}, {DNNL_ARG_TO, outside_}});
 }
 
 // Direct convolution: Winograd's algorithm multiplies less, but loses accuracy.
@@ -98,6 +99,7 @@ convolution_forward::primitive_desc plan_forward(const Processor& processor,
   return {
       {dnnl::prop_kind::forward_training, kAlgorithm, any_layout(at.input), any_layout(at.weights),
        at.bias, any_layout(at.output), at.strides, at.padding, at.padding},
+      own_scratch(),
       processor.engine};
 }
 
@@ -113,7 +115,7 @@ struct ConvolutionKernel::State {
           input(processor, at.input, plan.src_desc()),
           weights(processor, at.weights, plan.weights_desc()),
           output(processor, at.output, plan.dst_desc()) {}
-    convolution_forward primitive;
+    Primitive primitive;
     BlockedArgument input, weights, output;
   };
 
@@ -124,7 +126,7 @@ struct ConvolutionKernel::State {
           input(processor, at.input, plan.src_desc()),
           output_gradient(processor, at.output, plan.diff_dst_desc()),
           weights_gradient(processor, at.weights, plan.diff_weights_desc()) {}
-    convolution_backward_weights primitive;
+    Primitive primitive;
     BlockedArgument input, output_gradient, weights_gradient;
   };
 
@@ -135,7 +137,7 @@ struct ConvolutionKernel::State {
           weights(processor, at.weights, plan.weights_desc()),
           output_gradient(processor, at.output, plan.diff_dst_desc()),
           input_gradient(processor, at.input, plan.diff_src_desc()) {}
-    convolution_backward_data primitive;
+    Primitive primitive;
     BlockedArgument weights, output_gradient, input_gradient;
   };
 
@@ -149,7 +151,7 @@ struct ConvolutionKernel::State {
       const convolution_backward_weights::primitive_desc plan(
           {kAlgorithm, any_layout(at.input), any_layout(at.weights), at.bias, any_layout(at.output),
            at.strides, at.padding, at.padding},
-          processor.engine, forward_plan);
+          own_scratch(), processor.engine, forward_plan);
       backward_weights_ = std::make_unique<BackwardWeights>(processor, at, plan);
     }
     return *backward_weights_;
@@ -160,7 +162,7 @@ struct ConvolutionKernel::State {
       const convolution_backward_data::primitive_desc plan(
           {kAlgorithm, any_layout(at.input), any_layout(at.weights), any_layout(at.output),
            at.strides, at.padding, at.padding},
-          processor.engine, forward_plan);
+          own_scratch(), processor.engine, forward_plan);
       backward_data_ = std::make_unique<BackwardData>(processor, at, plan);
     }
     return *backward_data_;
@@ -187,7 +189,7 @@ void ConvolutionKernel::forward(const float* input, const float* weights, const 
   guarded("convolution", [&] {
     const Processor& processor = state_->processor;
     auto& forward = state_->forward;
-    forward.primitive.execute(processor.stream,
+    forward.primitive.execute(processor,
                               {{DNNL_ARG_SRC, forward.input.load(processor, input)},
                                {DNNL_ARG_WEIGHTS, forward.weights.load(processor, weights)},
                                {DNNL_ARG_BIAS, borrow(processor, state_->at.bias, bias)},
@@ -202,11 +204,10 @@ void ConvolutionKernel::backward_weights(const float* input, const float* output
     const Processor& processor = state_->processor;
     auto& backward = state_->backward_weights();
     backward.primitive.execute(
-        processor.stream,
-        {{DNNL_ARG_SRC, backward.input.load(processor, input)},
-         {DNNL_ARG_DIFF_DST, backward.output_gradient.load(processor, output_gradient)},
-         {DNNL_ARG_DIFF_WEIGHTS, backward.weights_gradient.target(weights_gradient)},
-         {DNNL_ARG_DIFF_BIAS, borrow(processor, state_->at.bias, bias_gradient)}});
+        processor, {{DNNL_ARG_SRC, backward.input.load(processor, input)},
+                    {DNNL_ARG_DIFF_DST, backward.output_gradient.load(processor, output_gradient)},
+                    {DNNL_ARG_DIFF_WEIGHTS, backward.weights_gradient.target(weights_gradient)},
+                    {DNNL_ARG_DIFF_BIAS, borrow(processor, state_->at.bias, bias_gradient)}});
     backward.weights_gradient.store(processor);
   });
 }
@@ -217,10 +218,9 @@ void ConvolutionKernel::backward_data(const float* weights, const float* output_
     const Processor& processor = state_->processor;
     auto& backward = state_->backward_data();
     backward.primitive.execute(
-        processor.stream,
-        {{DNNL_ARG_WEIGHTS, backward.weights.load(processor, weights)},
-         {DNNL_ARG_DIFF_DST, backward.output_gradient.load(processor, output_gradient)},
-         {DNNL_ARG_DIFF_SRC, backward.input_gradient.target(input_gradient)}});
+        processor, {{DNNL_ARG_WEIGHTS, backward.weights.load(processor, weights)},
+                    {DNNL_ARG_DIFF_DST, backward.output_gradient.load(processor, output_gradient)},
+                    {DNNL_ARG_DIFF_SRC, backward.input_gradient.target(input_gradient)}});
     backward.input_gradient.store(processor);
   });
 }

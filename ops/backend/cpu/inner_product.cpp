@@ -17,17 +17,18 @@ struct InnerProductKernel::State {
         weights(row_major({shape.out_features, shape.in_features})),
         output(row_major({shape.batch, shape.out_features})),
         bias(shape.has_bias ? row_major({shape.out_features}) : memory::desc()),
-        plan({dnnl::prop_kind::forward_training, input, weights, bias, output}, processor.engine),
+        plan({dnnl::prop_kind::forward_training, input, weights, bias, output}, own_scratch(),
+             processor.engine),
         forward(plan),
-        backward_weights({{input, weights, bias, output}, processor.engine, plan}),
-        backward_data({{input, weights, output}, processor.engine, plan}) {}
+        backward_weights(inner_product_backward_weights::primitive_desc(
+            {input, weights, bias, output}, own_scratch(), processor.engine, plan)),
+        backward_data(inner_product_backward_data::primitive_desc(
+            {input, weights, output}, own_scratch(), processor.engine, plan)) {}
 
   Processor processor;
   memory::desc input, weights, output, bias;
   inner_product_forward::primitive_desc plan;
-  inner_product_forward forward;
-  inner_product_backward_weights backward_weights;
-  inner_product_backward_data backward_data;
+  Primitive forward, backward_weights, backward_data;
 };
 
 InnerProductKernel::InnerProductKernel(const InnerProductShape& shape)
@@ -39,10 +40,10 @@ void InnerProductKernel::forward(const float* input, const float* weights, const
                                  float* output) {
   guarded("linear", [&] {
     const Processor& on = state_->processor;
-    state_->forward.execute(on.stream, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
-                                        {DNNL_ARG_WEIGHTS, borrow(on, state_->weights, weights)},
-                                        {DNNL_ARG_BIAS, borrow(on, state_->bias, bias)},
-                                        {DNNL_ARG_DST, borrow(on, state_->output, output)}});
+    state_->forward.execute(on, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
+                                 {DNNL_ARG_WEIGHTS, borrow(on, state_->weights, weights)},
+                                 {DNNL_ARG_BIAS, borrow(on, state_->bias, bias)},
+                                 {DNNL_ARG_DST, borrow(on, state_->output, output)}});
   });
 }
 
@@ -51,10 +52,10 @@ void InnerProductKernel::backward_weights(const float* input, const float* outpu
   guarded("linear, gradient by the weights", [&] {
     const Processor& on = state_->processor;
     state_->backward_weights.execute(
-        on.stream, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
-                    {DNNL_ARG_DIFF_DST, borrow(on, state_->output, output_gradient)},
-                    {DNNL_ARG_DIFF_WEIGHTS, borrow(on, state_->weights, weights_gradient)},
-                    {DNNL_ARG_DIFF_BIAS, borrow(on, state_->bias, bias_gradient)}});
+        on, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
+             {DNNL_ARG_DIFF_DST, borrow(on, state_->output, output_gradient)},
+             {DNNL_ARG_DIFF_WEIGHTS, borrow(on, state_->weights, weights_gradient)},
+             {DNNL_ARG_DIFF_BIAS, borrow(on, state_->bias, bias_gradient)}});
   });
 }
 
@@ -62,7 +63,7 @@ void InnerProductKernel::backward_data(const float* weights, const float* output
                                        float* input_gradient) {
   guarded("linear, gradient by the input", [&] {
     const Processor& on = state_->processor;
-    state_->backward_data.execute(on.stream,
+    state_->backward_data.execute(on,
                                   {{DNNL_ARG_WEIGHTS, borrow(on, state_->weights, weights)},
                                    {DNNL_ARG_DIFF_DST, borrow(on, state_->output, output_gradient)},
                                    {DNNL_ARG_DIFF_SRC, borrow(on, state_->input, input_gradient)}});

@@ -2,9 +2,27 @@
 
 #include <fmt/format.h>
 
+#include <vector>
+
 namespace horo::ops::cpu {
 
 using dnnl::memory;
+
+namespace {
+
+/// Scratch memory of the calling thread, of at least `bytes` bytes. Every execution of the thread
+/// uses the same memory, because an execution on the CPU ends before execute() returns.
+void* thread_scratch(std::size_t bytes) {
+  struct alignas(64) CacheLine {
+    std::byte bytes[64];
+  };
+  thread_local std::vector<CacheLine> lines;
+  const std::size_t needed = (bytes + sizeof(CacheLine) - 1) / sizeof(CacheLine);
+  if (lines.size() < needed) lines.resize(needed);
+  return lines.data();
+}
+
+}  // namespace
 
 // Passes explicit strides, because a format tag would fix the number of dimensions.
 memory::desc row_major(std::span<const std::size_t> dimensions) {
@@ -30,6 +48,25 @@ memory::desc any_layout(const memory::desc& description) {
 // no read-only memory, hence the cast; primitives do not write to their sources.
 memory borrow(const Processor& processor, const memory::desc& description, const float* values) {
   return memory(description, processor.engine, const_cast<float*>(values));
+}
+
+const dnnl::primitive_attr& own_scratch() {
+  static const dnnl::primitive_attr attributes = [] {
+    dnnl::primitive_attr created;
+    created.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return created;
+  }();
+  return attributes;
+}
+
+Primitive::Primitive(const dnnl::primitive_desc_base& plan)
+    : primitive_(plan.get()), scratch_(plan.scratchpad_desc()) {}
+
+void Primitive::execute(const Processor& on, Arguments arguments) const {
+  if (const std::size_t bytes = scratch_.get_size(); bytes > 0)
+    arguments.insert_or_assign(DNNL_ARG_SCRATCHPAD,
+                               memory(scratch_, on.engine, thread_scratch(bytes)));
+  primitive_.execute(on.stream, arguments);
 }
 
 void throw_onednn_failure(std::string_view operation, const dnnl::error& failure) {

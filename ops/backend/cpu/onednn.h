@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 
 #include "horo/base/error.h"
 
@@ -29,6 +30,27 @@ dnnl::memory::desc any_layout(const dnnl::memory::desc& description);
 /// does not write to its sources.
 dnnl::memory borrow(const Processor& processor, const dnnl::memory::desc& description,
                     const float* values);
+
+/// The attributes of every plan: horo passes the scratch memory to each execution. Scratch memory
+/// of oneDNN belongs to the thread that creates the primitive, so another thread may neither
+/// execute nor destroy such a primitive.
+const dnnl::primitive_attr& own_scratch();
+
+/// A primitive that any thread may create, execute and destroy, one thread at a time. Its scratch
+/// memory belongs to the thread that executes it.
+class Primitive {
+ public:
+  Primitive() = default;
+  /// `plan` has the attributes own_scratch().
+  explicit Primitive(const dnnl::primitive_desc_base& plan);
+
+  using Arguments = std::unordered_map<int, dnnl::memory>;
+  void execute(const Processor& on, Arguments arguments) const;
+
+ private:
+  dnnl::primitive primitive_;
+  dnnl::memory::desc scratch_;
+};
 
 [[noreturn]] void throw_onednn_failure(std::string_view operation, const dnnl::error& failure);
 

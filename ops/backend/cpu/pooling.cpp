@@ -40,9 +40,9 @@ struct MaxPoolKernel::State {
         training_plan(plan(dnnl::prop_kind::forward_training)),
         training(training_plan),
         inference(plan(dnnl::prop_kind::forward_inference)),
-        backward({{dnnl::algorithm::pooling_max, input, output, strides, size, padding, padding},
-                  processor.engine,
-                  training_plan}),
+        backward(pooling_backward::primitive_desc(
+            {dnnl::algorithm::pooling_max, input, output, strides, size, padding, padding},
+            own_scratch(), processor.engine, training_plan)),
         winners(training_plan.workspace_desc(), processor.engine) {}
 
   static memory::desc describe(const ImageBatch& images) {
@@ -50,6 +50,7 @@ struct MaxPoolKernel::State {
   }
   pooling_forward::primitive_desc plan(dnnl::prop_kind kind) const {
     return {{kind, dnnl::algorithm::pooling_max, input, output, strides, size, padding, padding},
+            own_scratch(),
             processor.engine};
   }
 
@@ -57,8 +58,7 @@ struct MaxPoolKernel::State {
   memory::desc input, output;
   memory::dims size, strides, padding;
   pooling_forward::primitive_desc training_plan;
-  pooling_forward training, inference;
-  pooling_backward backward;
+  Primitive training, inference, backward;
   // Which pixel of each window was the largest, in a layout private to oneDNN. forward_training()
   // writes it and backward() reads it, so one State serves one forward pass at a time.
   memory winners;
@@ -72,27 +72,26 @@ MaxPoolKernel::~MaxPoolKernel() = default;
 void MaxPoolKernel::forward_inference(const float* input, float* output) {
   guarded("max pooling", [&] {
     const Processor& on = state_->processor;
-    state_->inference.execute(on.stream, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
-                                          {DNNL_ARG_DST, borrow(on, state_->output, output)}});
+    state_->inference.execute(on, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
+                                   {DNNL_ARG_DST, borrow(on, state_->output, output)}});
   });
 }
 
 void MaxPoolKernel::forward_training(const float* input, float* output) {
   guarded("max pooling", [&] {
     const Processor& on = state_->processor;
-    state_->training.execute(on.stream, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
-                                         {DNNL_ARG_DST, borrow(on, state_->output, output)},
-                                         {DNNL_ARG_WORKSPACE, state_->winners}});
+    state_->training.execute(on, {{DNNL_ARG_SRC, borrow(on, state_->input, input)},
+                                  {DNNL_ARG_DST, borrow(on, state_->output, output)},
+                                  {DNNL_ARG_WORKSPACE, state_->winners}});
   });
 }
 
 void MaxPoolKernel::backward(const float* output_gradient, float* input_gradient) {
   guarded("max pooling, gradient", [&] {
     const Processor& on = state_->processor;
-    state_->backward.execute(on.stream,
-                             {{DNNL_ARG_DIFF_DST, borrow(on, state_->output, output_gradient)},
-                              {DNNL_ARG_DIFF_SRC, borrow(on, state_->input, input_gradient)},
-                              {DNNL_ARG_WORKSPACE, state_->winners}});
+    state_->backward.execute(on, {{DNNL_ARG_DIFF_DST, borrow(on, state_->output, output_gradient)},
+                                  {DNNL_ARG_DIFF_SRC, borrow(on, state_->input, input_gradient)},
+                                  {DNNL_ARG_WORKSPACE, state_->winners}});
   });
 }
 
