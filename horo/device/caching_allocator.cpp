@@ -7,6 +7,7 @@
 #include <list>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -17,18 +18,21 @@
 namespace horo::device {
 namespace {
 
+// The end of work of a stream. Null: the work is complete.
+using End = std::shared_ptr<const Event>;
+
 // Failed work counts as complete: the stream executes nothing after it.
-bool is_over(const Event& event) {
+bool is_over(const End& end) {
   try {
-    return event.is_done();
+    return end == nullptr || end->is_done();
   } catch (const DeviceError&) {
     return true;
   }
 }
 
-void await(const Event& event) {
+void await(const End& end) {
   try {
-    event.synchronize();
+    if (end != nullptr) end->synchronize();
   } catch (const DeviceError&) {
   }
 }
@@ -39,21 +43,28 @@ struct Block {
   Piece* piece;
   std::byte* data;
   // The stream that allocated the block last. That stream may reuse the block without a wait,
-  // because the work of a stream runs in order.
-  void* stream = nullptr;
-  std::vector<void*> other_users;
-  std::unique_ptr<Event> freed;  // recorded on `stream` when the block was freed
-  // Recorded on other_users when the block was freed.
-  std::vector<std::unique_ptr<Event>> other_events;
+  // because the work of a stream runs in order. Empty before the first use and after forget().
+  std::optional<void*> stream = {};
+  // For a free block: the end of the work of `stream`. Empty until another stream or the driver
+  // needs the block.
+  std::optional<End> end = {};
+  std::vector<void*> other_users = {};
+  std::vector<End> other_ends = {};  // of work for which every user must wait
 
+  bool needs_end() const { return stream && !end; }
   bool is_free_for(void* user) const {
-    if (!std::ranges::all_of(other_events, [](const auto& event) { return is_over(*event); }))
-      return false;
-    return user == stream || is_over(*freed);
+    return std::ranges::all_of(other_ends, is_over) &&
+           (!stream || stream == user || (end && is_over(*end)));
   }
   void await_users() const {
-    await(*freed);
-    for (const auto& event : other_events) await(*event);
+    if (end) await(*end);
+    for (const End& other : other_ends) await(other);
+  }
+  // `last` is the end of all work of `gone`, a stream that has no later work.
+  void forget(void* gone, const End& last) {
+    const bool was_owner = stream == gone;
+    if (was_owner) stream.reset();
+    if (std::erase(other_users, gone) > 0 || was_owner) other_ends.push_back(last);
   }
 };
 
@@ -86,8 +97,9 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     }
     know(stream);
     block->stream = stream.native();
+    block->end.reset();
     block->other_users.clear();
-    block->other_events.clear();
+    block->other_ends.clear();
     ++block->piece->in_use;
     in_use_[block->data] = block;
     const std::size_t size = block->piece->block_bytes;
@@ -110,14 +122,32 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
         "allocate it in the capture, or keep it as long as the graph");
     Block& block = *found->second;
     void* user = stream.native();
-    if (user == block.stream || std::ranges::count(block.other_users, user) > 0) return;
+    if (block.stream == user || std::ranges::count(block.other_users, user) > 0) return;
     know(stream);
     block.other_users.push_back(user);
+  }
+
+  void forget(Stream& stream) {
+    const std::scoped_lock lock(mutex_);
+    void* gone = stream.native();
+    if (!streams_.contains(gone)) return;
+    const std::optional<End> last = end_of(gone);
+    HORO_CHECK(last.has_value(), "forget: the stream is being captured; end the capture first");
+    for (Piece& piece : pieces_)
+      for (Block& block : piece.blocks) block.forget(gone, *last);
+    streams_.erase(gone);
   }
 
   std::size_t trim() {
     const std::scoped_lock lock(mutex_);
     return give_back();
+  }
+
+  // Called when no stream can request memory any more.
+  void close() {
+    const std::scoped_lock lock(mutex_);
+    is_closed_ = true;
+    give_back();
   }
 
   Counters counters() const {
@@ -145,7 +175,7 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   // stays in use for ever.
   bool is_kept_for_graph(const Block& block) {
     std::vector<void*> users = block.other_users;
-    users.push_back(block.stream);
+    if (block.stream) users.push_back(*block.stream);
     for (void* user : users) {
       try {
         const std::shared_ptr<Capture> capture = streams_.at(user)->captured_in();
@@ -161,6 +191,36 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     return false;
   }
 
+  // The end of the work that the stream has so far. Empty if the stream is being captured, because
+  // an event recorded in a capture does not show when the earlier work is complete. A stream that
+  // has failed does not use memory again.
+  std::optional<End> end_of(void* native) {
+    Stream& stream = *streams_.at(native);
+    try {
+      if (stream.captured_in() != nullptr) return std::nullopt;
+      if (stream.is_idle()) return End();
+      const std::shared_ptr<Event> end = device_.make_event();
+      stream.record(*end);
+      return end;
+    } catch (const InvalidArgument&) {
+      return std::nullopt;
+    } catch (const DeviceError&) {
+      return End();
+    }
+  }
+
+  // Sets Block::end of `blocks`, except those of stream `user`. Records at most one event for each
+  // stream.
+  void set_ends(const std::deque<Block*>& blocks, std::optional<void*> user) {
+    std::unordered_map<void*, std::optional<End>> ends;
+    for (Block* block : blocks) {
+      if (!block->needs_end() || block->stream == user) continue;
+      const auto [end, is_new] = ends.try_emplace(*block->stream);
+      if (is_new) end->second = end_of(*block->stream);
+      block->end = end->second;
+    }
+  }
+
   // Prefers the block that this stream freed last, whose memory may still be in the caches.
   // Otherwise takes any block whose users are done.
   Block* take(std::size_t size, void* stream) {
@@ -172,21 +232,25 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     };
     for (auto place = free.end(); place != free.begin();)
       if ((*--place)->stream == stream && (*place)->is_free_for(stream)) return take_at(place);
-    for (auto place = free.begin(); place != free.end(); ++place)
-      if ((*place)->stream != stream && (*place)->is_free_for(stream)) return take_at(place);
-    return nullptr;
+    const auto find_other = [&] {
+      return std::ranges::find_if(free, [&](const Block* block) {
+        return block->stream != stream && block->is_free_for(stream);
+      });
+    };
+    auto other = find_other();
+    if (other == free.end()) {
+      set_ends(free, stream);
+      other = find_other();
+    }
+    return other == free.end() ? nullptr : take_at(other);
   }
 
   void add_piece(std::size_t size, std::size_t asked) {
     const std::size_t count = blocks_at_once(size);
     Piece piece{ask_driver(size * count, asked), size, {}, 0};
     Piece& added = pieces_.emplace_back(std::move(piece));
-    for (std::size_t i = 0; i < count; ++i) {
-      Block& block = added.blocks.emplace_back();
-      block.piece = &added;
-      block.data = added.memory.data() + i * size;
-      block.freed = device_.make_event();
-    }
+    for (std::size_t i = 0; i < count; ++i)
+      added.blocks.push_back({&added, added.memory.data() + i * size});
     // Pushed in reverse, so that the block with the lowest address is used first.
     for (std::size_t i = count; i-- > 0;) free_[size].push_front(&added.blocks[i]);
     counters_.cached_bytes += size * count;
@@ -210,22 +274,18 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
     }
   }
 
-  // Called by the deleter of a Memory, so it must not throw. A stream that has failed does not use
-  // the memory again.
+  // Called by the deleter of a Memory, so it must not throw. Records no event on the stream of the
+  // block, because usually the same stream uses the block next. After close(), the streams may be
+  // destroyed when the memory is free.
   void put_back(void* data) {
     const std::scoped_lock lock(mutex_);
     const auto found = in_use_.find(static_cast<std::byte*>(data));
     Block& block = *found->second;
     if (is_kept_for_graph(block)) return;
     in_use_.erase(found);
-    try {
-      streams_.at(block.stream)->record(*block.freed);
-      for (void* user : block.other_users) {
-        block.other_events.push_back(device_.make_event());
-        streams_.at(user)->record(*block.other_events.back());
-      }
-    } catch (const DeviceError&) {
-    }
+    for (void* user : block.other_users)
+      if (auto end = end_of(user)) block.other_ends.push_back(std::move(*end));
+    if (is_closed_ && block.stream) block.end = end_of(*block.stream);
     const std::size_t size = block.piece->block_bytes;
     --block.piece->in_use;
     free_[size].push_back(&block);
@@ -234,11 +294,13 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   }
 
   // A piece is returned to the driver only if all of its blocks are free. The function first waits
-  // for the users of the blocks, because work in flight may still access the memory.
+  // for the users of the blocks, because work in flight may still access the memory. It cannot wait
+  // for a stream that is being captured.
   std::size_t give_back() {
+    for (const auto& [size, blocks] : free_) set_ends(blocks, {});
     std::size_t bytes = 0;
     for (auto piece = pieces_.begin(); piece != pieces_.end();) {
-      if (piece->in_use > 0) {
+      if (piece->in_use > 0 || std::ranges::any_of(piece->blocks, &Block::needs_end)) {
         ++piece;
         continue;
       }
@@ -265,6 +327,7 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
   std::unordered_map<std::byte*, Block*> in_use_;
   std::unordered_map<void*, std::unique_ptr<Stream>> streams_;
   Counters counters_;
+  bool is_closed_ = false;
   std::vector<std::pair<std::weak_ptr<Capture>, std::weak_ptr<GraphMemory>>> graphs_;
   const std::shared_ptr<std::atomic<std::size_t>> graph_bytes_ =
       std::make_shared<std::atomic<std::size_t>>(0);
@@ -272,7 +335,7 @@ class CachingAllocator::Pool : public std::enable_shared_from_this<CachingAlloca
 
 CachingAllocator::CachingAllocator(Device& device) : pool_(std::make_shared<Pool>(device)) {}
 
-CachingAllocator::~CachingAllocator() { pool_->trim(); }
+CachingAllocator::~CachingAllocator() { pool_->close(); }
 
 Memory CachingAllocator::allocate(std::size_t bytes, Stream& stream) {
   return pool_->allocate(bytes, stream);
@@ -281,6 +344,8 @@ Memory CachingAllocator::allocate(std::size_t bytes, Stream& stream) {
 void CachingAllocator::note_use(const Memory& memory, Stream& stream) {
   pool_->note_use(memory, stream);
 }
+
+void CachingAllocator::forget(Stream& stream) { pool_->forget(stream); }
 
 std::size_t CachingAllocator::trim() { return pool_->trim(); }
 

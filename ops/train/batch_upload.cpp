@@ -13,16 +13,6 @@ namespace {
 // Kernels read labels and samples in vector words, which need aligned addresses.
 constexpr std::size_t kAlignment = 256;
 
-/// The memory of a batch and the stream on which it is freed. Members are destroyed in reverse
-/// order, so the memory is freed before the stream.
-struct BatchMemory {
-  std::shared_ptr<device::Stream> stream;
-  device::Memory memory;  // destroyed before the stream
-
-  BatchMemory(std::shared_ptr<device::Stream> its_stream, device::Memory its_memory)
-      : stream(std::move(its_stream)), memory(std::move(its_memory)) {}
-};
-
 }  // namespace
 
 BatchUpload::BatchUpload(device::Device& device, device::CachingAllocator& allocator)
@@ -32,6 +22,7 @@ BatchUpload::BatchUpload(device::Device& device, device::CachingAllocator& alloc
 
 BatchUpload::~BatchUpload() {
   try {
+    allocator_.forget(*stream_);
     stream_->synchronize();
   } catch (const std::exception& error) {
     log_warning("the upload of a batch has failed: {}", error.what());
@@ -48,8 +39,7 @@ Batch BatchUpload::upload(const Batch& batch, device::Stream& user) {
   std::size_t bytes = 0;
   for (const Tensor* part : parts) bytes += round_up(part->bytes(), kAlignment);
   if (slot.pinned.size() < bytes) slot.pinned = device_.allocate_pinned(bytes);
-  const auto block = std::make_shared<BatchMemory>(stream_, allocator_.allocate(bytes, *stream_));
-  const std::shared_ptr<const device::Memory> memory(block, &block->memory);
+  const auto memory = std::make_shared<const device::Memory>(allocator_.allocate(bytes, *stream_));
   std::size_t offset = 0;
   const auto place = [&](const Tensor& part) {
     std::copy_n(part.raw(), part.bytes(), slot.pinned.data() + offset);

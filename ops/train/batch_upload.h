@@ -36,7 +36,7 @@ class BatchUpload {
 
   device::Device& device_;
   device::CachingAllocator& allocator_;
-  std::shared_ptr<device::Stream> stream_;  // shared with the memory allocated on it
+  std::unique_ptr<device::Stream> stream_;
   std::array<Slot, 2> slots_;
   std::size_t next_ = 0;
 };

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <future>
@@ -51,11 +52,21 @@ class Gate {
   std::promise<void> opened_;
 };
 
+class EventCountingDevice : public HostDevice {
+ public:
+  using HostDevice::HostDevice;
+  std::unique_ptr<Event> make_event() override {
+    ++events;
+    return HostDevice::make_event();
+  }
+  std::atomic<int> events = 0;
+};
+
 struct CachingAllocatorTest : ::testing::Test {
-  HostDevice device{{.max_delay = 30us, .seed = 4}};
-  CachingAllocator allocator{device};
+  EventCountingDevice device{{.max_delay = 30us, .seed = 4}};
   std::unique_ptr<Stream> first = device.make_stream(Priority::kNormal);
   std::unique_ptr<Stream> second = device.make_stream(Priority::kNormal);
+  CachingAllocator allocator{device};
 };
 
 TEST_F(CachingAllocatorTest, LoopUsesDriverInFirstRoundOnly) {
@@ -73,6 +84,7 @@ TEST_F(CachingAllocatorTest, LoopUsesDriverInFirstRoundOnly) {
   }
   EXPECT_EQ(allocator.counters().driver_allocations, after_first);
   EXPECT_EQ(allocator.counters().requests, 160u);
+  EXPECT_EQ(device.events, 0);
   first->synchronize();
 }
 
@@ -94,13 +106,78 @@ TEST_F(CachingAllocatorTest, OtherStreamReusesMemoryAfterWork) {
   Memory memory = allocator.allocate(3 * kMiB, *first);
   const std::byte* place = memory.data();
   memory = {};
+  EXPECT_EQ(device.events, 0);
   Memory other = allocator.allocate(3 * kMiB, *second);
   EXPECT_NE(other.data(), place);
+  EXPECT_EQ(device.events, 1);
   EXPECT_EQ(allocator.counters().driver_allocations, 2u);
   gate.open();
   first->synchronize();
   EXPECT_EQ(allocator.allocate(3 * kMiB, *second).data(), place);
+  EXPECT_EQ(device.events, 1);
   EXPECT_EQ(allocator.counters().driver_allocations, 2u);
+}
+
+TEST_F(CachingAllocatorTest, AnIdleStreamNeedsNoEvent) {
+  Memory memory = allocator.allocate(3 * kMiB, *first);
+  const std::byte* place = memory.data();
+  memory = {};
+  EXPECT_EQ(allocator.allocate(3 * kMiB, *second).data(), place);
+  EXPECT_EQ(allocator.trim(), 3 * kMiB);
+  EXPECT_EQ(device.events, 0);
+}
+
+// Work that the first stream gets after the free delays the reuse too, but only until the event.
+TEST_F(CachingAllocatorTest, OtherStreamWaitsForTheWorkOfItsFirstRequest) {
+  Memory memory = allocator.allocate(3 * kMiB, *first);
+  const std::byte* place = memory.data();
+  memory = {};
+  Gate before(*first);
+  const Memory other = allocator.allocate(3 * kMiB, *second);
+  EXPECT_NE(other.data(), place);
+  const auto passed = device.HostDevice::make_event();
+  first->record(*passed);
+  Gate after(*first);
+  before.open();
+  passed->synchronize();
+  EXPECT_EQ(allocator.allocate(3 * kMiB, *second).data(), place);
+  after.open();
+  first->synchronize();
+}
+
+TEST_F(CachingAllocatorTest, MemoryMayOutliveForgottenStream) {
+  const Memory of_second = allocator.allocate(3 * kMiB, *second);
+  Memory cached = allocator.allocate(3 * kMiB, *first),
+         in_use = allocator.allocate(4 * kMiB, *first);
+  const std::byte* place = cached.data();
+  const std::byte* place_in_use = in_use.data();
+  cached = {};
+  allocator.note_use(of_second, *first);
+  Gate gate(*first);
+  allocator.forget(*first);
+  EXPECT_EQ(device.events, 1);
+  const Memory other = allocator.allocate(3 * kMiB, *second);
+  EXPECT_NE(other.data(), place);
+  gate.open();
+  first = nullptr;
+  in_use = {};
+  EXPECT_EQ(allocator.allocate(4 * kMiB, *second).data(), place_in_use);
+  EXPECT_EQ(allocator.allocate(3 * kMiB, *second).data(), place);
+  allocator.forget(*second);
+  second = nullptr;
+  EXPECT_EQ(allocator.trim(), 7 * kMiB);
+}
+
+TEST_F(CachingAllocatorTest, ForgetsOnlyStreamsThatAreNotCaptured) {
+  allocator.forget(*first);  // was never used
+  allocator.allocate(3 * kMiB, *first);
+  const auto graph = device.capture(*first, [&] {
+    EXPECT_THROW(allocator.forget(*first), InvalidArgument);
+    EXPECT_EQ(allocator.trim(), 0u);  // the earlier work of the stream may be incomplete
+    EXPECT_EQ(allocator.allocate(3 * kMiB, *second).size(), 3 * kMiB);
+  });
+  EXPECT_EQ(allocator.counters().driver_allocations, 2u);
+  EXPECT_EQ(allocator.trim(), 6 * kMiB);
 }
 
 TEST_F(CachingAllocatorTest, WaitsForEveryStreamThatUsesMemory) {
@@ -159,8 +236,8 @@ TEST_F(CachingAllocatorTest, TrimReleasesUnusedMemory) {
 
 TEST(CachingAllocator, ReleasesCacheAndRetriesWhenOutOfMemory) {
   HostDevice device({.max_delay = 30us, .seed = 1, .memory_bytes = 8 * kMiB});
-  CachingAllocator allocator(device);
   const auto stream = device.make_stream(Priority::kNormal);
+  CachingAllocator allocator(device);
   Memory kept = allocator.allocate(2 * kMiB, *stream);
   Memory memory = allocator.allocate(4 * kMiB, *stream);
   stream->fill(memory.data(), 1, memory.size());
@@ -201,9 +278,9 @@ TEST(CachingAllocator, MemoryMayOutliveAllocator) {
 
 TEST(CachingAllocator, FailedStreamReleasesItsMemory) {
   HostDevice device;
-  CachingAllocator allocator(device);
   const auto failing = device.make_stream(Priority::kNormal);
   const auto healthy = device.make_stream(Priority::kNormal);
+  CachingAllocator allocator(device);
   Memory before = allocator.allocate(3 * kMiB, *failing);
   Memory after = allocator.allocate(3 * kMiB, *failing);
   submit(*failing, [] { throw DeviceError("the bus fell off"); });
@@ -278,8 +355,8 @@ TEST_F(CachingAllocatorTest, MemoryMayOutliveGraph) {
 
 TEST_F(CachingAllocatorTest, ReportsAllocationFailureInCapture) {
   HostDevice small({.memory_bytes = 3 * kMiB});
-  CachingAllocator of_small(small);
   const auto stream = small.make_stream(Priority::kNormal);
+  CachingAllocator of_small(small);
   of_small.allocate(3 * kMiB, *stream);  // is cached
   const auto capture = [&] {
     return small.capture(*stream, [&] { of_small.allocate(2 * kMiB, *stream); });
@@ -322,8 +399,10 @@ TEST(CachingAllocator, NeverSharesMemoryInUse) {
           if (data[b] != static_cast<std::byte>(value)) ++wrong;
       });
     }
-    own->synchronize();
-    helper->synchronize();
+    for (Stream* stream : {own.get(), helper.get()}) {
+      allocator.forget(*stream);
+      stream->synchronize();
+    }
   };
   std::vector<std::thread> threads;
   for (unsigned thread = 0; thread < 3; ++thread) threads.emplace_back(work, thread);

@@ -28,8 +28,6 @@ std::unique_ptr<Operations> make_operations(device::Device& device, device::Stre
 
 }  // namespace
 
-// The members are destroyed in reverse order: the operations free their workspace to the allocator,
-// and the allocator needs the stream to be alive.
 DeviceBackend::DeviceBackend(device::Device& device, DataType type)
     : Backend(format_for(type)),
       device_(device),
@@ -38,8 +36,10 @@ DeviceBackend::DeviceBackend(device::Device& device, DataType type)
       transfer_(device),
       operations_(make_operations(device, *stream_, allocator_)) {}
 
+// Tensors may outlive the stream.
 DeviceBackend::~DeviceBackend() {
   try {
+    allocator_.forget(*stream_);
     stream_->synchronize();
   } catch (const std::exception& error) {
     log_warning("work of a model on a device has failed: {}", error.what());
