@@ -33,6 +33,7 @@ struct TrainOptions {
   float compression_fraction = 0.01f;  ///< of topk
   std::string device = "cpu";          ///< or "cuda"
   std::string precision = "float32";   ///< of "cuda"; or "bfloat16"
+  bool graph = false;                  ///< of "cuda": steps run as graphs
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
   std::uint64_t max_steps = 0;  ///< 0: no limit

@@ -100,7 +100,8 @@ struct Job {
         .max_skipped = options.max_skipped,
         .device = {.device = gpu,
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
-                                                           : horo::DataType::kFloat32},
+                                                           : horo::DataType::kFloat32,
+                   .graph = options.graph},
         .progress = progress_options_for(stdout)};
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
@@ -146,9 +147,10 @@ std::optional<std::string> problem_of(const std::function<void()>& work) {
 void check(const TrainOptions& options) {
   HORO_CHECK(options.device == "cuda" || options.precision == "float32",
              "--precision bfloat16 is for GPUs; add --device cuda");
-  HORO_CHECK(options.device == "cpu" || (options.accumulate == 1 && options.op == "average" &&
-                                         options.compression == "none"),
-             "--accumulate, --op adasum and --compression are for --device cpu");
+  HORO_CHECK(options.device == "cpu" || (options.op == "average" && options.compression == "none"),
+             "--op adasum and --compression are for --device cpu");
+  HORO_CHECK(!options.graph || (options.device == "cuda" && options.accumulate == 1),
+             "--graph is for --device cuda and --accumulate 1");
 }
 
 // All ranks must end together: a rank that returned alone would leave the others in their next

@@ -11,6 +11,8 @@ namespace {
 // Gradients on a device are checked in every step, even if no step may be skipped: a fused ReLU can
 // turn NaN into zero, so that a finite loss does not prove finite gradients.
 ExchangeOptions checking(ExchangeOptions options, const DeviceTraining& training) {
+  HORO_CHECK(!training.graph || (training.device != nullptr && options.passes == 1),
+             "training with a graph needs a device and one pass per step; turn `graph` off");
   options.check_finite |= training.device != nullptr;
   return options;
 }
@@ -33,6 +35,7 @@ Replica::Replica(Context& context, Layer& model, Optimizer& optimizer, const Los
   upload_.emplace(backend->device(), backend->allocator());
   in_flight_.emplace(step_);
   score_ = backend->device().allocate_pinned(sizeof(BatchScore));
+  if (training.graph) graphs_.emplace(step_);
 }
 
 void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate) {
@@ -58,6 +61,12 @@ void Replica::run_pass(Batch batch, const Pass& pass, double samples) {
   Batch own = in_memory(std::move(batch));
   enter_(StepPhase::kForward);
   if (in_flight_ && std::exchange(is_first_pass_, false)) in_flight_->mark(Mark::kForward);
+  is_in_graph_ = graphs_ && graphs_->is_next(samples);
+  if (is_in_graph_) {
+    graphs_->run(own, pass, samples);
+    enter(StepPhase::kBackward, Mark::kBackward);
+    return;
+  }
   Tensor output = step_.forward(own, pass);
   // In a step with several passes, the mark of the last pass replaces those of the others, so the
   // device times of the others count as forward.
@@ -67,9 +76,9 @@ void Replica::run_pass(Batch batch, const Pass& pass, double samples) {
 
 void Replica::end_step() {
   enter(StepPhase::kExposedCommunication, Mark::kExchange);
-  step_.exchange();
+  if (!is_in_graph_) step_.exchange();
   enter(StepPhase::kOptimizer, Mark::kUpdate);
-  step_.update();
+  if (!is_in_graph_) step_.update();
   if (in_flight_)
     in_flight_->end_step();
   else
@@ -110,7 +119,16 @@ BatchScore Replica::score(Batch batch) {
   return score;
 }
 
-void Replica::average_buffers() { ops::average_buffers(context_, step_.model()); }
+// The buffers move to other memory. Discarding the graph also frees its activations for score().
+void Replica::average_buffers() {
+  if (graphs_) graphs_->discard();
+  ops::average_buffers(context_, step_.model());
+}
+
+void Replica::bring_back() {
+  graphs_.reset();
+  step_.move_back();
+}
 
 CompressionFigures Replica::compression() {
   if (in_flight_) return {};

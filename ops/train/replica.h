@@ -7,6 +7,7 @@
 
 #include "horo/horo.h"
 #include "ops/train/batch_upload.h"
+#include "ops/train/graphed_steps.h"
 #include "ops/train/steps_in_flight.h"
 #include "ops/train/train_step.h"
 
@@ -32,8 +33,9 @@ class Replica {
   /// Sets the number of the step and, if one is given, the learning rate.
   void begin_step(std::uint64_t step, std::optional<float> learning_rate);
   /// Runs forward and backward on a part of the samples of a step. The loss and its gradient are
-  /// divided by `samples`; see Loss::backward(). The exchange of a bucket starts as soon as its
-  /// gradients are ready.
+  /// divided by `samples`, the same number on all ranks; see Loss::backward(). The exchange of a
+  /// bucket starts as soon as its gradients are ready. With DeviceTraining::graph, may submit the
+  /// whole step, with its exchange and update.
   void run_pass(Batch batch, const Pass& pass, double samples);
   /// Adds the gradients of a pass that is not the last of its step to the sum.
   void end_pass() { step_.end_pass(); }
@@ -46,11 +48,11 @@ class Replica {
   /// the losses, in host memory. Blocks.
   BatchScore score(Batch batch);
   /// Averages the running statistics over the ranks, which differ since every rank has its own
-  /// batches. Collective.
+  /// batches. Collective. Call it before score().
   void average_buffers();
   /// Moves parameters, buffers and optimizer state back to host memory. No other member may be
   /// called afterwards, except compression().
-  void bring_back() { step_.move_back(); }
+  void bring_back();
   CompressionFigures compression();
 
  private:
@@ -66,8 +68,10 @@ class Replica {
   // On a device only.
   std::optional<BatchUpload> upload_;
   std::optional<StepsInFlight> in_flight_;
-  device::Memory score_;              // pinned
-  std::deque<StepOutcome> outcomes_;  // that next_outcome() has not returned yet
+  std::optional<GraphedSteps> graphs_;  // with DeviceTraining::graph
+  bool is_in_graph_ = false;            // the exchange and the update of the current step
+  device::Memory score_;                // pinned
+  std::deque<StepOutcome> outcomes_;    // that next_outcome() has not returned yet
 };
 
 }  // namespace horo::ops

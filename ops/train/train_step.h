@@ -25,6 +25,11 @@ struct DeviceTraining {
   DataType type = DataType::kFloat32;
   /// See GradientSyncOptions::wire. The loss is exchanged in float32.
   std::optional<DataType> wire{};
+  /// Trainer: runs steps as a graph, after a few plain ones, with the same results. The host then
+  /// submits one launch per step, which is faster for small batches. Evaluation discards the graph.
+  /// The times of the phases cannot be measured; a whole graph counts as forward. For one pass per
+  /// step; GradientSync::capture() lists what else cannot be captured.
+  bool graph = false;
 };
 
 /// See GradientSyncOptions.

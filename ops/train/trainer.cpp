@@ -119,6 +119,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("max_skipped = {}", max_skipped),
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
+          fmt::format("device.graph = {}", device.graph),
           fmt::format("training samples = {}", train_set.size()),
           fmt::format("test samples = {}", test_set.size())};
 }

@@ -1,5 +1,8 @@
 // On the stand-in, whose ranks are threads.
+#include <functional>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
@@ -39,6 +42,38 @@ TEST(DeviceTrainer, AccumulatesAsTheHost) {
 
 TEST(DeviceTrainer, LossesOfAllKindsMatchTheHost) {
   for (const int ranks : {1, 2, 3}) on_ranks(ranks, compare_losses_with_host);
+}
+
+TEST(DeviceTrainer, GraphsMatchPlainSteps) {
+  for (const int ranks : {1, 2, 3}) on_ranks(ranks, compare_graphs_with_plain_steps);
+}
+
+class CaptureCountingDevice : public device::HostDevice {
+ public:
+  std::unique_ptr<device::Graph> capture(device::Stream& stream,
+                                         const std::function<void()>& work) override {
+    ++captures;
+    return HostDevice::capture(stream, work);
+  }
+  int captures = 0;
+};
+
+TEST(DeviceTrainer, CapturesAfterPlainStepsOnceForEachEpoch) {
+  testing::run_ranks(2, [&](Context& context) {
+    const auto device = std::make_shared<CaptureCountingDevice>();
+    const auto captures_in = [&](std::uint64_t max_steps, bool graph) {
+      TrainerOptions options = small_device_options();
+      options.max_steps = max_steps;
+      options.device = {.device = device.get(), .graph = graph};
+      const TrainReport report = SmallTraining().run(context, options);
+      EXPECT_GT(report.median_step[StepPhase::kForward], 0);
+      return std::exchange(device->captures, 0);
+    };
+    EXPECT_EQ(captures_in(0, false), 0);
+    EXPECT_EQ(captures_in(GraphedSteps::kPlainSteps, true), 0);
+    EXPECT_EQ(captures_in(GraphedSteps::kPlainSteps + 1, true), 1);
+    EXPECT_EQ(captures_in(0, true), 2);
+  });
 }
 
 TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_bfloat16); }
@@ -254,6 +289,12 @@ TEST(DeviceTrainer, RefusesUnsupportedOptions) {
     options = small_device_options();
     options.compression = {.kind = Compression::Kind::kTopK};
     EXPECT_THAT(message_of(options), HasSubstr("compression"));
+    options = small_device_options();
+    options.device.graph = true;
+    options.accumulate = 2;
+    EXPECT_THAT(message_of(options), HasSubstr("one pass per step"));
+    options.accumulate = 1;
+    EXPECT_THROW((void)SmallTraining().run(context, options), InvalidArgument);  // on the host
   });
 }
 
@@ -274,6 +315,11 @@ TEST(DeviceTrainer, NamesDifferingOptionsOnEveryRank) {
     EXPECT_THAT(
         message_of(SmallTraining(), options),
         AllOf(HasSubstr("clip_norm is unset on rank 0"), HasSubstr("clip_norm = 0.5 on rank 1")));
+    options = small_device_options();
+    options.device.graph = is_other;
+    EXPECT_THAT(message_of(SmallTraining(), options),
+                AllOf(HasSubstr("device.graph = false on rank 0"),
+                      HasSubstr("device.graph = true on rank 1")));
     SmallTraining training;
     if (is_other) training.adamw.emplace();
     EXPECT_THAT(message_of(std::move(training), small_device_options()),

@@ -17,6 +17,8 @@ TEST(GpuTrainer, PerceptronAndResNetMatchTheHost) { on_gpu(compare_other_network
 
 TEST(GpuTrainer, AdamWMatchesTheHost) { on_gpu(compare_adamw_with_host); }
 
+TEST(GpuTrainer, GraphsMatchPlainSteps) { on_gpu(compare_graphs_with_plain_steps); }
+
 TEST(GpuTrainer, LearnsInBFloat16) { on_gpu(check_bfloat16); }
 
 TEST(GpuTrainer, LearnsFromANarrowWire) { on_gpu(check_narrow_wire); }
