@@ -15,20 +15,19 @@ Shape with_rows(std::size_t rows, std::vector<std::size_t> inner) {
   return Shape(std::move(inner));
 }
 
-Tensor copy_rows(const Tensor& from, std::size_t first, std::size_t count) {
+Tensor rows_of(const Tensor& from, std::size_t first, std::size_t count) {
   std::vector<std::size_t> dimensions = from.shape().dimensions();
   const std::size_t row = dimensions[0] == 0 ? 0 : from.bytes() / dimensions[0];
   dimensions[0] = count;
-  Tensor to(Shape(std::move(dimensions)), from.type());
-  std::copy_n(from.raw() + first * row, count * row, to.raw());
-  return to;
+  const auto owner = std::make_shared<Tensor>(from.shared());
+  return Tensor(Shape(std::move(dimensions)), from.type(), owner->raw() + first * row, owner);
 }
 
 }  // namespace
 
-Batch copy_rows(const Batch& batch, std::size_t first, std::size_t count) {
-  return {batch.where, copy_rows(batch.inputs, first, count),
-          copy_rows(batch.targets, first, count), copy_rows(batch.samples, first, count)};
+Batch rows_of(const Batch& batch, std::size_t first, std::size_t count) {
+  return {batch.where, rows_of(batch.inputs, first, count), rows_of(batch.targets, first, count),
+          rows_of(batch.samples, first, count), batch.is_pinned};
 }
 
 DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
@@ -36,6 +35,7 @@ DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std
     : dataset_(dataset),
       sampler_(sampler),
       augmentation_(options.augmentation),
+      allocate_pinned_(options.allocate_pinned),
       last_(std::max(first, last)),
       slots_(options.prefetch),
       to_fill_(first),
@@ -56,13 +56,20 @@ DataLoader::~DataLoader() {
   for (auto& thread : threads_) thread.request_stop();
 }
 
+Tensor DataLoader::allocate(std::size_t rows, const SampleForm& form) const {
+  Shape shape = with_rows(rows, form.shape.dimensions());
+  if (!allocate_pinned_ || rows == 0) return Tensor(std::move(shape), form.type);
+  const auto memory = std::make_shared<device::Memory>(allocate_pinned_(rows * form.bytes()));
+  return Tensor(std::move(shape), form.type, memory->data(), memory);
+}
+
 Batch DataLoader::load(std::uint64_t step) const {
-  Batch batch{.where = sampler_.locate(step)};
+  Batch batch{.where = sampler_.locate(step), .is_pinned = allocate_pinned_ != nullptr};
   const std::vector<std::uint64_t> samples = sampler_.samples(batch.where);
   const SampleForm input = dataset_.input(), target = dataset_.target();
-  batch.inputs = Tensor(with_rows(samples.size(), input.shape.dimensions()), input.type);
-  batch.targets = Tensor(with_rows(samples.size(), target.shape.dimensions()), target.type);
-  batch.samples = Tensor(Shape{samples.size()}, DataType::kInt64);
+  batch.inputs = allocate(samples.size(), input);
+  batch.targets = allocate(samples.size(), target);
+  batch.samples = allocate(samples.size(), {.shape = {}, .type = DataType::kInt64});
   std::ranges::copy(samples, batch.samples.data<std::int64_t>());
   const std::size_t input_bytes = input.bytes(), target_bytes = target.bytes();
   for (std::size_t i = 0; i < samples.size(); ++i) {

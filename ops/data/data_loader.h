@@ -21,9 +21,10 @@ namespace horo::ops {
 /// The samples of this rank in one step, in host memory or in the memory of a device.
 struct Batch {
   EpochStep where;
-  Tensor inputs;   ///< [b, ...], of the form Dataset::input(); b may be 0
-  Tensor targets;  ///< [b, ...], of the form Dataset::target()
-  Tensor samples;  ///< int64 [b]: the indices in the data set
+  Tensor inputs;           ///< [b, ...], of the form Dataset::input(); b may be 0
+  Tensor targets;          ///< [b, ...], of the form Dataset::target()
+  Tensor samples;          ///< int64 [b]: the indices in the data set
+  bool is_pinned = false;  ///< a device can copy the tensors while the host continues
 
   std::size_t rows() const { return samples.count(); }
   /// For Pass::samples.
@@ -32,8 +33,8 @@ struct Batch {
   }
 };
 
-/// Copies rows [first, first + count) of a batch in host memory.
-Batch copy_rows(const Batch& batch, std::size_t first, std::size_t count);
+/// Returns rows [first, first + count) of a batch in host memory. They share its memory.
+Batch rows_of(const Batch& batch, std::size_t first, std::size_t count);
 
 /// Changes the float32 input of a sample that Dataset::read() has written. Deterministic: equal
 /// arguments give equal values. Called from several threads at once. See CropAndFlip.
@@ -48,6 +49,9 @@ struct DataLoaderOptions {
   std::size_t prefetch = 2;
   /// Applied to every sample; empty: none.
   Augmentation augmentation{};
+  /// Allocates pinned memory for batches, called from several threads at once. Empty: batches are
+  /// in ordinary host memory.
+  std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
 };
 
 /// Loads batches ahead of the training loop. The order and content of batches do not depend on the
@@ -75,6 +79,7 @@ class DataLoader {
   };
 
   Batch load(std::uint64_t step) const;
+  Tensor allocate(std::size_t rows, const SampleForm& form) const;
   Slot fill_slot(std::uint64_t step) const;
   void fill_slots(std::stop_token stop);
   Slot take_slot();
@@ -82,6 +87,7 @@ class DataLoader {
   const Dataset& dataset_;
   const GlobalSampler& sampler_;
   const Augmentation augmentation_;
+  const std::function<device::Memory(std::size_t)> allocate_pinned_;
   const std::uint64_t last_;
   std::chrono::nanoseconds waited_{0};
 

@@ -13,6 +13,23 @@ namespace {
 // Kernels read labels and samples in vector words, which need aligned addresses.
 constexpr std::size_t kAlignment = 256;
 
+std::size_t packed_bytes(const Batch& batch) {
+  std::size_t bytes = 0;
+  for (const Tensor* part : {&batch.inputs, &batch.targets, &batch.samples})
+    bytes += round_up(part->bytes(), kAlignment);
+  return bytes;
+}
+
+/// Places the tensors of `batch` one after another, from `to` on. `place(address, tensor)` returns
+/// the tensor at its place.
+template <typename Place>
+Batch packed(const Batch& batch, std::byte* to, Place place) {
+  const auto next = [&](const Tensor& part) {
+    return place(std::exchange(to, to + round_up(part.bytes(), kAlignment)), part);
+  };
+  return {batch.where, next(batch.inputs), next(batch.targets), next(batch.samples)};
+}
+
 }  // namespace
 
 BatchUpload::BatchUpload(device::Device& device, device::CachingAllocator& allocator)
@@ -29,26 +46,27 @@ BatchUpload::~BatchUpload() {
   }
 }
 
-// Two pinned buffers alternate. A buffer is overwritten only after its previous copy has completed,
-// so the host runs at most two uploads ahead. The device memory belongs to stream_: note_use()
-// keeps the allocator from reusing it before `user` has finished with the batch.
-Batch BatchUpload::upload(const Batch& batch, device::Stream& user) {
+// `staging` is overwritten only after its previous copy has completed, because slots alternate.
+Batch BatchUpload::staged(const Batch& batch, device::Memory& staging) {
+  if (staging.size() < packed_bytes(batch)) staging = device_.allocate_pinned(packed_bytes(batch));
+  return packed(batch, staging.data(), [](std::byte* to, const Tensor& part) {
+    std::copy_n(part.raw(), part.bytes(), to);
+    return Tensor(part.shape(), part.type(), to, nullptr);
+  });
+}
+
+// The host runs at most two uploads ahead. The device memory belongs to stream_: note_use() keeps
+// the allocator from reusing it before `user` has finished with the batch.
+Batch BatchUpload::upload(Batch batch, device::Stream& user) {
   Slot& slot = slots_[next_++ % slots_.size()];
   slot.copied->synchronize();
-  const Tensor* const parts[] = {&batch.inputs, &batch.targets, &batch.samples};
-  std::size_t bytes = 0;
-  for (const Tensor* part : parts) bytes += round_up(part->bytes(), kAlignment);
-  if (slot.pinned.size() < bytes) slot.pinned = device_.allocate_pinned(bytes);
-  const auto memory = std::make_shared<const device::Memory>(allocator_.allocate(bytes, *stream_));
-  std::size_t offset = 0;
-  const auto place = [&](const Tensor& part) {
-    std::copy_n(part.raw(), part.bytes(), slot.pinned.data() + offset);
-    std::byte* const at =
-        memory->data() + std::exchange(offset, offset + round_up(part.bytes(), kAlignment));
-    return Tensor(part.shape(), part.type(), at, memory, &device_);
-  };
-  Batch result{batch.where, place(batch.inputs), place(batch.targets), place(batch.samples)};
-  stream_->copy(memory->data(), slot.pinned.data(), bytes);
+  slot.source = batch.is_pinned ? std::move(batch) : staged(batch, slot.staging);
+  const auto memory = std::make_shared<const device::Memory>(
+      allocator_.allocate(packed_bytes(slot.source), *stream_));
+  Batch result = packed(slot.source, memory->data(), [&](std::byte* to, const Tensor& part) {
+    stream_->copy(to, part.raw(), part.bytes());
+    return Tensor(part.shape(), part.type(), to, memory, &device_);
+  });
   stream_->record(*slot.copied);
   user.wait(*slot.copied);
   allocator_.note_use(*memory, user);

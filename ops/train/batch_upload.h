@@ -11,8 +11,9 @@
 
 namespace horo::ops {
 
-/// Uploads batches through pinned memory on its own stream: the next batch is copied while the
-/// device computes with the current one. Used from one thread.
+/// Uploads batches on its own stream: the next batch is copied while the device computes with the
+/// current one. A batch that is not in pinned memory is first copied there, by the calling thread.
+/// Used from one thread.
 class BatchUpload {
  public:
   /// `device` and `allocator` must outlive this object and its batches. Batches may outlive this
@@ -22,17 +23,19 @@ class BatchUpload {
   BatchUpload(const BatchUpload&) = delete;
   BatchUpload& operator=(const BatchUpload&) = delete;
 
-  /// Returns the batch in the memory of the device. Submits the copy and makes `user`, the stream
-  /// that reads the batch, wait for it on the device. Blocks the host only until the upload before
-  /// the previous one has completed. The result may be destroyed as soon as the work that uses it
-  /// has been submitted.
-  Batch upload(const Batch& batch, device::Stream& user);
+  /// Returns the batch in the memory of the device. Submits the copies and makes `user`, the stream
+  /// that reads the batch, wait for them on the device. Blocks the host only until the upload
+  /// before the previous one has completed. The result may be destroyed as soon as the work that
+  /// uses it has been submitted.
+  Batch upload(Batch batch, device::Stream& user);
 
  private:
   struct Slot {
-    device::Memory pinned;
+    device::Memory staging;  // pinned; for a batch that is not
+    Batch source;            // in use until `copied` is complete
     std::unique_ptr<device::Event> copied;
   };
+  Batch staged(const Batch& batch, device::Memory& staging);
 
   device::Device& device_;
   device::CachingAllocator& allocator_;

@@ -32,10 +32,17 @@ Replica::Replica(Context& context, Layer& model, Optimizer& optimizer, const Los
             checking(options, training)) {
   DeviceBackend* const backend = step_.device_backend();
   if (backend == nullptr) return;
+  pinned_.emplace(backend->device());
   upload_.emplace(backend->device(), backend->allocator());
   in_flight_.emplace(step_);
   score_ = backend->device().allocate_pinned(sizeof(BatchScore));
   if (training.graph) graphs_.emplace(step_);
+}
+
+DataLoaderOptions Replica::for_upload(DataLoaderOptions options) {
+  if (pinned_)
+    options.allocate_pinned = [this](std::size_t bytes) { return pinned_->allocate(bytes); };
+  return options;
 }
 
 void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate) {
@@ -54,7 +61,7 @@ void Replica::enter(StepPhase phase, Mark mark) {
 
 Batch Replica::in_memory(Batch batch) {
   if (!upload_) return batch;
-  return upload_->upload(batch, step_.device_backend()->stream());
+  return upload_->upload(std::move(batch), step_.device_backend()->stream());
 }
 
 void Replica::run_pass(Batch batch, const Pass& pass, double samples) {

@@ -8,6 +8,7 @@
 #include "horo/horo.h"
 #include "ops/train/batch_upload.h"
 #include "ops/train/graphed_steps.h"
+#include "ops/train/pinned_pool.h"
 #include "ops/train/steps_in_flight.h"
 #include "ops/train/train_step.h"
 
@@ -30,6 +31,9 @@ class Replica {
   /// Blocks until the device is done.
   ~Replica() { step_.finish(); }
 
+  /// Returns `options` for a loader of batches that this object uploads. This object must outlive
+  /// the loader.
+  DataLoaderOptions for_upload(DataLoaderOptions options);
   /// Sets the number of the step and, if one is given, the learning rate.
   void begin_step(std::uint64_t step, std::optional<float> learning_rate);
   /// Runs forward and backward on a part of the samples of a step. The loss and its gradient are
@@ -66,6 +70,7 @@ class Replica {
   TrainStep step_;
   bool is_first_pass_ = true;
   // On a device only.
+  std::optional<PinnedPool> pinned_;
   std::optional<BatchUpload> upload_;
   std::optional<StepsInFlight> in_flight_;
   std::optional<GraphedSteps> graphs_;  // with DeviceTraining::graph

@@ -51,8 +51,7 @@ void require_same_options(Context& context, std::span<const std::string> options
 }
 
 // Splits a batch into `parts` runs of consecutive samples. Sizes differ by at most one, larger
-// parts first; parts are empty if there are fewer samples than parts. One part is moved, not
-// copied.
+// parts first; parts are empty if there are fewer samples than parts.
 std::vector<Batch> split_batch(Batch batch, std::size_t parts) {
   std::vector<Batch> result;
   if (parts == 1) {
@@ -63,7 +62,7 @@ std::vector<Batch> split_batch(Batch batch, std::size_t parts) {
   std::size_t first = 0;
   for (std::size_t part = 0; part < parts; ++part) {
     const std::size_t count = samples / parts + (part < samples % parts ? 1 : 0);
-    result.push_back(copy_rows(batch, first, count));
+    result.push_back(rows_of(batch, first, count));
     first += count;
   }
   return result;
@@ -195,7 +194,7 @@ TrainReport Trainer::run() {
 // Evaluation and the end of training need the outcome of every step. Elsewhere outcomes are taken
 // as they become known, so that a device can run ahead of the host.
 void Trainer::train_epochs(Replica& replica, TrainReport& report) {
-  DataLoader loader(train_set_, sampler_, 0, total_steps_, options_.loader);
+  DataLoader loader(train_set_, sampler_, 0, total_steps_, replica.for_upload(options_.loader));
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
     timer_.begin_step(StepPhase::kDataWait);
@@ -290,7 +289,8 @@ void Trainer::show_progress(std::uint64_t steps_done, float loss) {
 void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report) {
   const horo::TraceScope phase = context_.phase("evaluation");
   replica.average_buffers();
-  EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch, .loader = options_.loader};
+  EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch,
+                             .loader = replica.for_upload(options_.loader)};
   // Evaluation uses the images without augmentation.
   as_it_is.loader.augmentation = {};
   const Evaluation evaluation = evaluate(

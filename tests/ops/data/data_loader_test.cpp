@@ -190,7 +190,7 @@ TEST(DataLoader, LoadsInputsAndTargetsOfAnyForm) {
   while (const auto batch = loader.next()) {
     ASSERT_EQ(batch->inputs.shape(), (Shape{8, 3}));
     ASSERT_EQ(batch->targets.shape(), (Shape{8, 3}));
-    const Batch rows = copy_rows(*batch, 5, 2);
+    const Batch rows = rows_of(*batch, 5, 2);
     ASSERT_EQ(rows.inputs.shape(), (Shape{2, 3}));
     for (std::size_t i = 0; i < 24; ++i) {
       const std::int32_t token = static_cast<std::int32_t>(batch->sample_indices()[i / 3] + i % 3);

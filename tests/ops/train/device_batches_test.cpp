@@ -1,6 +1,8 @@
 // Batches, parameters and gradients on a device during training.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -14,6 +16,8 @@
 #include "ops/train/batch_upload.h"
 #include "ops/train/gradient_block.h"
 #include "ops/train/measured_gradients.h"
+#include "ops/train/pinned_pool.h"
+#include "tests/ops/train/small_task.h"
 
 namespace horo::ops {
 namespace {
@@ -31,15 +35,30 @@ Batch make_batch(std::size_t rows, int number) {
   return batch;
 }
 
-TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
+/// The same batch in memory of `pool`.
+Batch pinned(const Batch& batch, PinnedPool& pool) {
+  const auto copy = [&](const Tensor& part) {
+    const auto memory = std::make_shared<device::Memory>(pool.allocate(part.bytes()));
+    std::copy_n(part.raw(), part.bytes(), memory->data());
+    return Tensor(part.shape(), part.type(), memory->data(), memory);
+  };
+  return {batch.where, copy(batch.inputs), copy(batch.targets), copy(batch.samples), true};
+}
+
+class BatchUploadTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(BatchUploadTest, UploadsEveryPartOfManyBatches) {
   device::HostDevice device({.max_delay = std::chrono::microseconds(100), .seed = 3});
   const auto user = device.make_stream(device::Priority::kNormal);
   device::CachingAllocator allocator(device);
+  PinnedPool pool(device);
   BatchUpload upload(device, allocator);
   int checked = 0;
   for (int number = 0; number < 20; ++number) {
     const std::size_t rows = number % 4 == 3 ? 0 : 5 + static_cast<std::size_t>(number % 3);
-    Batch batch = upload.upload(make_batch(rows, number), *user);
+    Batch source = make_batch(rows, number);
+    if (GetParam()) source = pinned(source, pool);
+    Batch batch = upload.upload(std::move(source), *user);
     EXPECT_EQ(batch.rows(), rows);
     EXPECT_EQ(batch.inputs.shape(), Shape({rows, 3}));
     device::submit(*user, [&checked, number, rows, inputs = batch.inputs.data(),
@@ -58,6 +77,47 @@ TEST(BatchUpload, UploadsEveryPartOfManyBatches) {
   user->synchronize();
   EXPECT_EQ(checked, 20);
   EXPECT_LE(allocator.counters().driver_allocations, 3u);
+}
+
+INSTANTIATE_TEST_SUITE_P(OrdinaryAndPinned, BatchUploadTest, ::testing::Bool());
+
+TEST(PinnedPool, ReusesFreedMemoryOfTheSameSize) {
+  device::HostDevice device;
+  device::Memory kept;
+  {
+    PinnedPool pool(device);
+    device::Memory first = pool.allocate(300);
+    std::byte* const place = first.data();
+    first = {};
+    kept = pool.allocate(300);
+    EXPECT_EQ(kept.data(), place);
+    EXPECT_EQ(kept.size(), 300u);
+    EXPECT_NE(pool.allocate(300).data(), place);
+  }
+  kept.data()[299] = std::byte{1};  // may outlive the pool
+}
+
+TEST(DataLoader, LoadsIntoPinnedMemory) {
+  device::HostDevice device;
+  PinnedPool pool(device);
+  std::atomic<std::size_t> bytes = 0;
+  const BarsDataset dataset(24);
+  const GlobalSampler sampler({.dataset_size = 24, .global_batch = 8}, 0, 1);
+  DataLoader loader(dataset, sampler, 0, 3, {.threads = 2, .allocate_pinned = [&](std::size_t n) {
+                                               bytes += n;
+                                               return pool.allocate(n);
+                                             }});
+  DataLoader ordinary(dataset, sampler, 0, 3);
+  while (const auto batch = loader.next()) {
+    const auto expected = ordinary.next();
+    EXPECT_TRUE(batch->is_pinned);
+    EXPECT_FALSE(expected->is_pinned);
+    EXPECT_TRUE(std::ranges::equal(batch->inputs.values(), expected->inputs.values()));
+    EXPECT_TRUE(std::ranges::equal(batch->targets.values<std::int32_t>(),
+                                   expected->targets.values<std::int32_t>()));
+    EXPECT_TRUE(std::ranges::equal(batch->sample_indices(), expected->sample_indices()));
+  }
+  EXPECT_EQ(bytes, 24 * (dataset.input().bytes() + sizeof(std::int32_t) + sizeof(std::int64_t)));
 }
 
 /// Parameters of float32, or with copies of bfloat16 and gradients of `narrow`. Each value is its

@@ -48,19 +48,38 @@ TEST(DeviceTrainer, GraphsMatchPlainSteps) {
   for (const int ranks : {1, 2, 3}) on_ranks(ranks, compare_graphs_with_plain_steps);
 }
 
-class CaptureCountingDevice : public device::HostDevice {
+class CountingDevice : public device::HostDevice {
  public:
+  device::Memory allocate_pinned(std::size_t bytes) override {
+    ++pinned;
+    return HostDevice::allocate_pinned(bytes);
+  }
   std::unique_ptr<device::Graph> capture(device::Stream& stream,
                                          const std::function<void()>& work) override {
     ++captures;
     return HostDevice::capture(stream, work);
   }
-  int captures = 0;
+  int captures = 0, pinned = 0;
 };
+
+TEST(DeviceTrainer, LoadsBatchesIntoAFewPinnedBlocks) {
+  testing::run_ranks(2, [&](Context& context) {
+    const auto device = std::make_shared<CountingDevice>();
+    const auto allocations_in = [&](std::uint64_t max_steps) {
+      TrainerOptions options = small_device_options();
+      options.max_steps = max_steps;
+      options.loader.threads = 0;
+      options.device.device = device.get();
+      (void)SmallTraining().run(context, options);
+      return std::exchange(device->pinned, 0);
+    };
+    EXPECT_EQ(allocations_in(5), allocations_in(18));
+  });
+}
 
 TEST(DeviceTrainer, CapturesAfterPlainStepsOnceForEachEpoch) {
   testing::run_ranks(2, [&](Context& context) {
-    const auto device = std::make_shared<CaptureCountingDevice>();
+    const auto device = std::make_shared<CountingDevice>();
     const auto captures_in = [&](std::uint64_t max_steps, bool graph) {
       TrainerOptions options = small_device_options();
       options.max_steps = max_steps;
