@@ -50,12 +50,8 @@ BlockedArgument::BlockedArgument(const Processor& processor, const memory::desc&
 }
 
 const memory& BlockedArgument::load(const Processor& processor, const float* outside) {
-  auto* values = const_cast<float*>(outside);  // oneDNN has no read-only memory
-  if (is_direct_) {
-    inside_.set_data_handle(values);
-    return inside_;
-  }
-  outside_.set_data_handle(values);
+  (is_direct_ ? inside_ : outside_) = borrow(processor, outside_.get_desc(), outside);
+  if (is_direct_) return inside_;
   reorder_in_.execute(processor, {{DNNL_ARG_FROM, outside_}, {DNNL_ARG_TO, inside_}});
   return inside_;
 }

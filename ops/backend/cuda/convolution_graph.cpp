@@ -182,13 +182,11 @@ std::optional<ConvolutionPlan> ConvolutionPlan::best(const CudnnWork& work,
 
 void ConvolutionPlan::run(const CudnnWork& work, const void* images, const void* filter,
                           const void* output) const {
-  // cuDNN takes pointers to mutable memory for all tensors, and writes one of them.
-  const std::array<void*, 3> pointers{const_cast<void*>(images), const_cast<void*>(filter),
-                                      const_cast<void*>(output)};
+  const std::array<const void*, 3> pointers{images, filter, output};
   constexpr std::array<std::int64_t, 3> kIds{ConvolutionGraph::kImages, ConvolutionGraph::kFilter,
                                              ConvolutionGraph::kOutput};
   BackendDescriptor call(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  call.set_all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
+  call.set_all<const void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);
   call.set_all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, kIds);
   call.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, static_cast<void*>(work.workspace.data()));
   call.finalize();

@@ -135,9 +135,10 @@ class CudaLinear : public WeightedOperation {
         by_input_(cuda::linear_backward_input(shape), backward_options(work, type)) {}
 
   void forward(const void* input, const void* weights, const void* bias, void* output) override {
-    // cuBLASLt only reads it
-    void* const vector = shape_.has_bias ? const_cast<void*>(bias) : nullptr;
-    run(forward_, {.left = input, .right = weights, .result = output, .vector = vector});
+    run(forward_, {.left = input,
+                   .right = weights,
+                   .result = output,
+                   .bias = shape_.has_bias ? bias : nullptr});
   }
   void backward_weights(const void* input, const void* output_gradient, void* weights_gradient,
                         void* bias_gradient) override {
@@ -204,19 +205,16 @@ class CudaActivatedLinear : public ActivatedOperation {
   std::size_t kept_bytes() const override { return training_.kept_bytes(); }
   void forward(const void* input, const void* weights, const void* bias, void* output,
                void* kept) override {
-    run(kept != nullptr ? training_ : inference_, {.left = input,
-                                                   .right = weights,
-                                                   .result = output,
-                                                   .vector = const_cast<void*>(bias),  // only read
-                                                   .kept = kept});
+    run(kept != nullptr ? training_ : inference_,
+        {.left = input, .right = weights, .result = output, .bias = bias, .kept = kept});
   }
   void backward(const void* next_weights, const void* next_output_gradient, const void* kept,
                 void* gradient, void* bias_gradient) override {
     run(*backward_, {.left = next_output_gradient,
                      .right = next_weights,
                      .result = gradient,
-                     .vector = bias_gradient,
-                     .kept = const_cast<void*>(kept)});  // only read
+                     .bias_gradient = bias_gradient,
+                     .read_kept = kept});
   }
 
  private:

@@ -19,7 +19,8 @@ constexpr cudnnBackendAttributeType_t backend_type() {
   if constexpr (std::is_same_v<T, std::int64_t>) return CUDNN_TYPE_INT64;
   if constexpr (std::is_same_v<T, std::int32_t>) return CUDNN_TYPE_INT32;
   if constexpr (std::is_same_v<T, float>) return CUDNN_TYPE_FLOAT;
-  if constexpr (std::is_same_v<T, void*>) return CUDNN_TYPE_VOID_PTR;
+  if constexpr (std::is_same_v<T, void*> || std::is_same_v<T, const void*>)
+    return CUDNN_TYPE_VOID_PTR;
   if constexpr (std::is_same_v<T, cudnnHandle_t>) return CUDNN_TYPE_HANDLE;
   if constexpr (std::is_same_v<T, cudnnDataType_t>) return CUDNN_TYPE_DATA_TYPE;
   if constexpr (std::is_same_v<T, cudnnConvolutionMode_t>) return CUDNN_TYPE_CONVOLUTION_MODE;

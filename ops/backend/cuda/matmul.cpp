@@ -23,7 +23,18 @@ bool has_kept_values(Epilogue epilogue) {
 
 bool has_kept(Epilogue epilogue) { return has_kept_bits(epilogue) || has_kept_values(epilogue); }
 
-bool has_vector(Epilogue epilogue) { return epilogue != Epilogue::kNone; }
+bool is_backward(Epilogue epilogue) {
+  return epilogue == Epilogue::kReluBiasGradient || epilogue == Epilogue::kGeluBiasGradient ||
+         epilogue == Epilogue::kBiasGradient;
+}
+
+bool fits(const MatmulOperands& operands, Epilogue epilogue) {
+  const bool has_bias = epilogue != Epilogue::kNone, is_gradient = is_backward(epilogue);
+  return (operands.bias != nullptr) == (has_bias && !is_gradient) &&
+         (operands.bias_gradient != nullptr) == is_gradient &&
+         (operands.kept != nullptr) == (has_kept(epilogue) && !is_gradient) &&
+         (operands.read_kept != nullptr) == (has_kept(epilogue) && is_gradient);
+}
 
 cublasLtEpilogue_t native(Epilogue epilogue) {
   switch (epilogue) {
@@ -151,8 +162,9 @@ std::size_t Matmul::kept_bytes() const {
   return has_kept_bits(options_.epilogue) ? count / 8 : count * size_of(options_.type);
 }
 
-void Matmul::point_at(void* vector, void* kept) {
-  if (has_vector(options_.epilogue)) description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+void Matmul::point_at(const void* vector, const void* kept) {
+  if (options_.epilogue != Epilogue::kNone)
+    description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
   if (has_kept(options_.epilogue))
     description_.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, kept);
 }
@@ -160,7 +172,7 @@ void Matmul::point_at(void* vector, void* kept) {
 std::optional<Matmul::Algorithm> Matmul::find(const CublasLt& lt, std::size_t workspace_bytes) {
   // The heuristic reads only the alignment of these pointers, so pass the least alignment that
   // callers guarantee.
-  const auto aligned = reinterpret_cast<void*>(std::uintptr_t{kAlignment});
+  const auto* aligned = reinterpret_cast<const void*>(std::uintptr_t{kAlignment});
   point_at(aligned, aligned);
   const MatmulPreference preference(workspace_bytes, kAlignment);
   cublasLtMatmulHeuristicResult_t result{};
@@ -183,9 +195,9 @@ bool Matmul::can_run(const CublasLt& lt, std::size_t workspace_bytes) {
 
 void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<std::byte> workspace,
                  device::Stream& stream) {
-  HORO_CHECK(has_vector(options_.epilogue) == (operands.vector != nullptr) &&
-                 has_kept(options_.epilogue) == (operands.kept != nullptr),
-             "Matmul: vector and kept must be set if and only if the epilogue uses them");
+  HORO_CHECK(fits(operands, options_.epilogue),
+             "Matmul: a pointer to a bias, its gradient or kept values must be set if and only if "
+             "the epilogue uses it");
   if (!algorithm_) algorithm_ = find(lt, workspace.size());
   if (!algorithm_)
     throw DeviceError(fmt::format("cuBLASLt has no algorithm for {} with {} bytes of workspace",
@@ -194,7 +206,10 @@ void Matmul::run(const CublasLt& lt, const MatmulOperands& operands, std::span<s
       workspace.size() >= algorithm_->workspace_bytes,
       fmt::format("Matmul: workspace has {} bytes; the algorithm of the first run requires {}",
                   workspace.size(), algorithm_->workspace_bytes));
-  point_at(operands.vector, operands.kept);
+  if (is_backward(options_.epilogue))
+    point_at(operands.bias_gradient, operands.read_kept);
+  else
+    point_at(operands.bias, operands.kept);
   const float one = 1, zero = 0;
   HORO_CUBLAS_LT(matmul, lt.get(), description_.get(), &one, operands.right, a_.get(),
                  operands.left, b_.get(), &zero, operands.result, d_.get(), operands.result,

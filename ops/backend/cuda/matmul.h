@@ -45,18 +45,18 @@ struct MatmulShape {
 /// The operation on the result before it is written. GELU is the variant with tanh.
 enum class Epilogue {
   kNone,
-  kBias,          ///< + vector [columns]
-  kBiasRelu,      ///< ReLU(+ vector)
-  kBiasGelu,      ///< GELU(+ vector)
-  kBiasReluKeep,  ///< ReLU(+ vector); kept gets one bit per value: whether it passed
-  kBiasGeluKeep,  ///< GELU(+ vector); the input of GELU is written to kept [rows, columns]
-  /// Keeps the values that ReLU passed according to `kept` and sets the others to zero. Also writes
-  /// the sums over the columns to vector [columns].
+  kBias,          ///< + bias [columns]
+  kBiasRelu,      ///< ReLU(+ bias)
+  kBiasGelu,      ///< GELU(+ bias)
+  kBiasReluKeep,  ///< ReLU(+ bias); kept gets one bit per value: whether it passed
+  kBiasGeluKeep,  ///< GELU(+ bias); the input of GELU is written to kept [rows, columns]
+  /// Keeps the values that ReLU passed according to read_kept and sets the others to zero. Also
+  /// writes the sums over the columns to bias_gradient [columns].
   kReluBiasGradient,
-  /// Multiplies by GELU's derivative at kept [rows, columns]. Also writes the same sums.
+  /// Multiplies by GELU's derivative at read_kept [rows, columns]. Also writes the same sums.
   kGeluBiasGradient,
   /// Leaves the result unchanged. Also writes the sums over each row of left, the transposed
-  /// gradient by the output, to vector [rows].
+  /// gradient by the output, to bias_gradient [rows].
   kBiasGradient,
 };
 
@@ -86,13 +86,15 @@ struct MatmulOptions {
 std::int32_t multiprocessors_beside(int occupied, int all);
 
 /// The matrices of a product in GPU memory: row-major, contiguous, aligned to 16 bytes. The
-/// epilogue decides whether `vector` and `kept` are used; an unused pointer is null.
+/// epilogue decides which of the last four are used; an unused pointer is null.
 struct MatmulOperands {
   const void* left = nullptr;
   const void* right = nullptr;
   void* result = nullptr;
-  void* vector = nullptr;
+  const void* bias = nullptr;
+  void* bias_gradient = nullptr;
   void* kept = nullptr;
+  const void* read_kept = nullptr;
 };
 
 /// A product of one fixed shape. The first run() or can_run() queries cuBLASLt's heuristic for an
@@ -129,7 +131,7 @@ class Matmul {
     cublasLtMatmulAlgo_t algorithm;
     std::size_t workspace_bytes;
   };
-  void point_at(void* vector, void* kept);
+  void point_at(const void* vector, const void* kept);
   std::optional<Algorithm> find(const CublasLt& lt, std::size_t workspace_bytes);
 
   MatmulShape shape_;

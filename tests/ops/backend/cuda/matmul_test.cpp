@@ -39,8 +39,11 @@ class GpuLinear : public testing::Test {
     const double tolerance = tolerance_of<T>(shape.in_features);
     const auto run = [&](Epilogue epilogue) {
       Matmul matmul(linear_forward(shape), options(epilogue));
-      void* const vector = epilogue == Epilogue::kNone ? nullptr : bias.data();
-      matmul.run(lt_, {input.data(), weights.data(), output.data(), vector, nullptr},
+      matmul.run(lt_,
+                 {.left = input.data(),
+                  .right = weights.data(),
+                  .result = output.data(),
+                  .bias = epilogue == Epilogue::kNone ? nullptr : bias.data()},
                  bench_.workspace(), *bench_.stream);
       return floats_of(output.values(*bench_.stream));
     };
@@ -73,8 +76,12 @@ class GpuLinear : public testing::Test {
     beside_others.multiprocessors =
         multiprocessors_beside(lt_.multiprocessors() / 2, lt_.multiprocessors());
     Matmul by_weight(linear_backward_weight(shape), beside_others);
-    by_weight.run(lt_, {gradient.data(), input.data(), dw.data(), db.data()}, bench_.workspace(),
-                  *bench_.stream);
+    by_weight.run(lt_,
+                  {.left = gradient.data(),
+                   .right = input.data(),
+                   .result = dw.data(),
+                   .bias_gradient = db.data()},
+                  bench_.workspace(), *bench_.stream);
     expect_close(floats_of(dw.values(*bench_.stream)), expected.weights,
                  tolerance_of<T>(shape.batch));
     expect_close(floats_of(db.values(*bench_.stream)), expected.bias, tolerance_of<T>(shape.batch));
@@ -163,10 +170,19 @@ class GpuActivation : public testing::Test {
                back = bench_.template unwritten<T>(count),
                bias_back = bench_.template unwritten<T>(first.out_features);
     const auto kept = bench_.template unwritten<std::uint8_t>(forward.kept_bytes());
-    forward.run(lt_, {input.data(), weights.data(), output.data(), bias.data(), kept.data()},
+    forward.run(lt_,
+                {.left = input.data(),
+                 .right = weights.data(),
+                 .result = output.data(),
+                 .bias = bias.data(),
+                 .kept = kept.data()},
                 bench_.workspace(), *bench_.stream);
     backward.run(lt_,
-                 {gradient.data(), next_weights.data(), back.data(), bias_back.data(), kept.data()},
+                 {.left = gradient.data(),
+                  .right = next_weights.data(),
+                  .result = back.data(),
+                  .bias_gradient = bias_back.data(),
+                  .read_kept = kept.data()},
                  bench_.workspace(), *bench_.stream);
 
     const auto before =
