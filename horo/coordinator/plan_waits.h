@@ -26,6 +26,12 @@ struct PlanWaits {
   /// Resets in_node and between_nodes to of_caller, whose waits may spin and yield. For a thread
   /// that need not leave its core to a computing thread.
   void use_spin_waits() { in_node = between_nodes = of_caller; }
+  /// Like use_spin_waits(), but waits do not call `look`. For collectives between two steps, since
+  /// another rank that has completed them may already do something else than the next step.
+  void use_waits_between_steps() {
+    use_spin_waits();
+    in_node.before_nap = between_nodes.before_nap = nullptr;
+  }
   /// Makes waits sleep after the first polls instead of spinning and yielding. For a thread that
   /// shares its core with a computing thread. After a yield, the waiting thread may get the core
   /// back only some milliseconds later, at the end of the time slice of the computing thread. After
@@ -35,6 +41,7 @@ struct PlanWaits {
   /// sleep for at most 200 us at a time. They sleep after every poll, because a poll of MPI is
   /// expensive and may yield.
   void use_sleep_waits() {
+    use_spin_waits();
     in_node.spin = in_node.yield = std::chrono::nanoseconds(0);
     between_nodes.spin = between_nodes.yield = std::chrono::nanoseconds(0);
     between_nodes.longest_nap = std::chrono::microseconds(200);

@@ -112,6 +112,7 @@ void BucketScheduler::repack(std::span<const std::size_t> order, const BucketLim
   parts_.communicators->waits().is_cancelled = false;
   if (error_ == nullptr)
     record_errors(0, [&] {
+      parts_.communicators->waits().use_waits_between_steps();
       parts_.plan = std::move(plan);
       parts_.hooks.compression->repack(parts_.plan);
       parts_.exchange->use_plan(parts_.plan, parts_.communicators->current().collectives());

@@ -147,6 +147,30 @@ TEST_P(Packing, FirstBucketHasOwnSize) {
       GetParam().options());
 }
 
+// At the end of the second step, the ranks make new buckets and agree on their memory. One rank may
+// have done this and call update() while messages to the others are still delayed.
+TEST_P(Packing, UpdateMayFollowNewBuckets) {
+  if (GetParam().memory == MemoryKind::kHost) return;  // its buckets need no agreement
+  testing::RunOptions options = GetParam().options();
+  options.max_delay = std::chrono::milliseconds(20);
+  run_ranks(
+      GetParam().ranks,
+      [](Context& ctx) {
+        WholeModel model(GetParam().memory);
+        GradientSync sync(ctx, model.gradients(),
+                          {.op = ReduceOp::kSum, .bucket_bytes = 3000, .reorder = true});
+        for (int step = 0; step < 2; ++step) {
+          model.compute(ctx.rank(), step);
+          for (std::size_t k = 0; k < model.values.size(); ++k)
+            model.ready(sync, (2 * k + 1) % model.values.size());
+          sync.wait();
+        }
+        sync.update(model.gradients());
+        expect_exact_step(ctx, sync, model, 2);
+      },
+      options);
+}
+
 TEST_P(Packing, FollowsMarksOfRankZeroFromThirdStep) {
   run_ranks(
       GetParam().ranks,
