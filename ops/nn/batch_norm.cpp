@@ -48,44 +48,72 @@ void BatchNorm::on_move() {
 }
 
 Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
+  return normalise(std::move(input), {}, false, pass);
+}
+
+Tensor BatchNorm::forward_relu(Tensor input, const Tensor& addend, const Pass& pass) {
+  return normalise(std::move(input), addend, true, pass);
+}
+
+Tensor BatchNorm::backward(Tensor output_gradient, const GradientReady& ready) {
+  return backward_through(std::move(output_gradient), {}, ready);
+}
+
+Tensor BatchNorm::backward_relu(Tensor output_gradient, const Tensor& output,
+                                const GradientReady& ready) {
+  return backward_through(std::move(output_gradient), output, ready);
+}
+
+Tensor BatchNorm::normalise(Tensor input, const Tensor& addend, bool has_relu, const Pass& pass) {
   const Shape& shape = input.shape();
   const ImageBatch images = normalised_images(options_, shape, pass.training);
   const auto operation = operations_.get(shape, [&] {
     return std::shared_ptr(
         backend().operations().batch_norm(images, options_.epsilon, backend().format()));
   });
+  const bool is_fused = has_relu && operation->can_fuse();
   Tensor output = backend().allocate(shape);
-  if (!pass.training) {
+  if (pass.training) {
+    operation->forward_training({.input = input.raw(),
+                                 .scale = weight_.value.data(),
+                                 .shift = bias_.value.data(),
+                                 .output = output.raw(),
+                                 .running_mean = running_mean_.value.data(),
+                                 .running_variance = running_variance_.value.data(),
+                                 .momentum = static_cast<double>(options_.momentum),
+                                 .mean = mean_.data(),
+                                 .inverse_deviation = deviation_.data(),
+                                 .addend = is_fused ? addend.raw() : nullptr,
+                                 .has_relu = is_fused});
+    // The shared pointer keeps the operation of this shape alive until backward(), even if the
+    // cache drops it meanwhile.
+    operation_ = operation;
+    input_ = std::move(input);
+  } else {
     operation->forward_inference({.input = input.raw(),
                                   .scale = weight_.value.data(),
                                   .shift = bias_.value.data(),
                                   .mean = running_mean_.value.data(),
                                   .variance = running_variance_.value.data(),
-                                  .output = output.raw()});
-    return output;
+                                  .output = output.raw(),
+                                  .addend = is_fused ? addend.raw() : nullptr,
+                                  .has_relu = is_fused});
   }
-  operation->forward_training({.input = input.raw(),
-                               .scale = weight_.value.data(),
-                               .shift = bias_.value.data(),
-                               .output = output.raw(),
-                               .running_mean = running_mean_.value.data(),
-                               .running_variance = running_variance_.value.data(),
-                               .momentum = static_cast<double>(options_.momentum),
-                               .mean = mean_.data(),
-                               .inverse_deviation = deviation_.data()});
-  // The shared pointer keeps the operation of this shape alive until backward(), even if the cache
-  // drops it meanwhile.
-  operation_ = operation;
-  input_ = std::move(input);
-  return output;
+  if (!has_relu || is_fused) return output;
+  if (addend.count() > 0) return backend().add_relu(std::move(output), addend);
+  return backend().relu(std::move(output));
 }
 
 // Uses the input and the statistics of the batch. The normalised values are computed again from
 // these and not stored.
-Tensor BatchNorm::backward(Tensor output_gradient, const GradientReady& ready) {
+Tensor BatchNorm::backward_through(Tensor output_gradient, const Tensor& output,
+                                   const GradientReady& ready) {
   const auto operation = std::exchange(operation_, nullptr);
   require_gradient(operation != nullptr, "BatchNorm", output_gradient.shape(), input_.shape());
   const Tensor input = std::exchange(input_, Tensor());
+  const bool is_fused = output.count() > 0 && operation->can_fuse();
+  if (output.count() > 0 && !is_fused)
+    output_gradient = backend().relu_backward(std::move(output_gradient), output);
   Tensor input_gradient = backend().allocate(input.shape());
   operation->backward({.input = input.raw(),
                        .output_gradient = output_gradient.raw(),
@@ -94,7 +122,8 @@ Tensor BatchNorm::backward(Tensor output_gradient, const GradientReady& ready) {
                        .inverse_deviation = deviation_.data(),
                        .input_gradient = input_gradient.raw(),
                        .scale_gradient = weight_.gradient.data(),
-                       .shift_gradient = bias_.gradient.data()});
+                       .shift_gradient = bias_.gradient.data(),
+                       .output = is_fused ? output.raw() : nullptr});
   report(parameters(), ready);
   return input_gradient;
 }

@@ -35,6 +35,11 @@ class BatchNorm : public Layer {
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  /// relu(forward(input) + addend), as one kernel if the backend has it. `addend` has the shape of
+  /// the input; empty: none. backward() takes the gradient by the argument of the ReLU.
+  Tensor forward_relu(Tensor input, const Tensor& addend, const Pass& pass);
+  /// The backward pass of a forward_relu() without an addend, whose result was `output`.
+  Tensor backward_relu(Tensor output_gradient, const Tensor& output, const GradientReady& ready);
   std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
   /// Their gradients are empty tensors.
   std::vector<Parameter*> buffers() override { return {&running_mean_, &running_variance_}; }
@@ -42,6 +47,10 @@ class BatchNorm : public Layer {
 
  private:
   void on_move() override;
+  /// forward_relu() with `has_relu`, otherwise forward().
+  Tensor normalise(Tensor input, const Tensor& addend, bool has_relu, const Pass& pass);
+  /// `output`: the result of forward_relu(); empty: `output_gradient` is by the normalised values.
+  Tensor backward_through(Tensor output_gradient, const Tensor& output, const GradientReady& ready);
 
   BatchNormOptions options_;
   Parameter weight_;

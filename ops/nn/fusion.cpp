@@ -7,6 +7,7 @@
 
 #include "ops/nn/gelu.h"
 #include "ops/nn/linear_chain.h"
+#include "ops/nn/norm_relu.h"
 #include "ops/nn/relu.h"
 #include "ops/nn/residual_block.h"
 #include "ops/nn/residual_chain.h"
@@ -58,15 +59,18 @@ std::unique_ptr<Layer> group_at(const std::vector<Stage>& stages, std::size_t& i
     for (const auto& link : links) index += link.activation ? 2 : 1;
     return std::make_unique<LinearChain>(std::move(links));
   }
-  const bool begins_with_relu = activation_at(stages, index) == Activation::kRelu;
-  const std::size_t first = begins_with_relu ? index + 1 : index;
-  std::size_t end = first;
-  while (as<ResidualBlock>(stages, end)) ++end;
-  if (end == first) return nullptr;
-  index = end;
+  if (BatchNorm* const norm = as<BatchNorm>(stages, index);
+      norm != nullptr && as<Relu>(stages, index + 1)) {
+    const std::string& name = stages[index].name;
+    index += 2;
+    return std::make_unique<NormRelu>(name, *norm);
+  }
+  const std::size_t first = index;
+  while (as<ResidualBlock>(stages, index)) ++index;
+  if (index == first) return nullptr;
   return std::make_unique<ResidualChain>(
-      begins_with_relu, std::vector<Stage>(stages.begin() + static_cast<std::ptrdiff_t>(first),
-                                           stages.begin() + static_cast<std::ptrdiff_t>(end)));
+      std::vector<Stage>(stages.begin() + static_cast<std::ptrdiff_t>(first),
+                         stages.begin() + static_cast<std::ptrdiff_t>(index)));
 }
 
 }  // namespace

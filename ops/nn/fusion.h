@@ -14,9 +14,9 @@ struct FusedStages {
 };
 
 /// Groups the stages that `backend`, to which their layers belong, computes faster together: Linear
-/// layers with ReLU or GELU between or after them, and residual blocks with a ReLU before the
-/// first. The groups borrow the layers, whose parameters stay where they are. Results differ by
-/// rounding at most. A class derived from one of these layers is not grouped.
+/// layers with ReLU or GELU between or after them, a BatchNorm with a ReLU after it, and
+/// consecutive residual blocks. The groups borrow the layers, whose parameters stay where they are.
+/// Results differ by rounding at most. A class derived from one of these layers is not grouped.
 FusedStages fuse(const std::vector<Stage>& stages, Backend& backend);
 
 }  // namespace horo::ops

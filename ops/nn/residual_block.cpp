@@ -2,13 +2,15 @@
 
 #include <utility>
 
-#include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/relu.h"
 #include "ops/nn/shape_checks.h"
+#include "ops/nn/stage_walk.h"
 
 namespace horo::ops {
-ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
+
+ResidualBlock::ResidualBlock(const ResidualBlockOptions& options)
+    : norm2_({.channels = options.out_channels}) {
   const std::size_t channels = options.out_channels;
   residual_
       .add("conv1", Conv2d({.in_channels = options.in_channels,
@@ -18,9 +20,11 @@ ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
                             .bias = false}))
       .add("norm1", BatchNorm({.channels = channels}))
       .add("relu1", Relu())
-      .add("conv2",
-           Conv2d({.in_channels = channels, .out_channels = channels, .padding = 1, .bias = false}))
-      .add("norm2", BatchNorm({.channels = channels}));
+      .add(
+          "conv2",
+          Conv2d({.in_channels = channels, .out_channels = channels, .padding = 1, .bias = false}));
+  for (Parameter* parameter : norm2_.parameters()) parameter->name = "norm2." + parameter->name;
+  for (Parameter* buffer : norm2_.buffers()) buffer->name = "norm2." + buffer->name;
   // Without a change of shape, the shortcut is the identity and has no layers.
   if (options.stride == 1 && options.in_channels == channels) return;
   shortcut_
@@ -36,7 +40,8 @@ ResidualBlock::ResidualBlock(const ResidualBlockOptions& options) {
 Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
   Tensor residual = residual_.forward(input.shared(), pass);
   const Tensor shortcut = shortcut_.forward(std::move(input), pass);
-  Tensor output = backend().add_relu(std::move(residual), shortcut);
+  Tensor output =
+      naming("norm2", [&] { return norm2_.forward_relu(std::move(residual), shortcut, pass); });
   if (pass.training) output_ = output.shared();
   return output;
 }
@@ -64,7 +69,7 @@ Tensor ResidualBlock::backward_relu(BranchGradients of_next) {
 ResidualBlock::BranchGradients ResidualBlock::backward_branches(Tensor gradient,
                                                                 const GradientReady& ready) {
   BranchGradients by;
-  by.residual = residual_.backward(gradient.shared(), ready);
+  by.residual = residual_.backward(norm2_.backward(gradient.shared(), ready), ready);
   by.shortcut = shortcut_.backward(std::move(gradient), ready);
   return by;
 }

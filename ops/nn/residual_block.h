@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "ops/nn/batch_norm.h"
 #include "ops/nn/sequential.h"
 
 namespace horo::ops {
@@ -26,7 +27,7 @@ class ResidualBlock : public Layer {
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
-  std::vector<Layer*> children() override { return {&residual_, &shortcut_}; }
+  std::vector<Layer*> children() override { return {&residual_, &norm2_, &shortcut_}; }
 
   /// The gradient by the input is the sum of the gradients of both branches.
   struct BranchGradients {
@@ -42,7 +43,8 @@ class ResidualBlock : public Layer {
  private:
   void on_move() override { output_ = Tensor(); }
 
-  Sequential residual_;
+  Sequential residual_;  // up to "conv2"
+  BatchNorm norm2_;      // computed together with the sum of the branches and the ReLU
   Sequential shortcut_;  // empty: the input itself
   Tensor output_;        // of the latest training forward
 };

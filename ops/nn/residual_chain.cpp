@@ -11,8 +11,6 @@ namespace {
 
 ResidualBlock& block_of(const Stage& stage) { return static_cast<ResidualBlock&>(*stage.layer); }
 
-Backend& backend_of(const Stage& stage) { return stage.layer->backend(); }
-
 }  // namespace
 
 std::vector<Layer*> ResidualChain::children() {
@@ -21,13 +19,7 @@ std::vector<Layer*> ResidualChain::children() {
   return layers;
 }
 
-// The derivative of ReLU depends only on the sign of its output. The output is kept because it
-// shares memory with the input of the first block; the input of the ReLU is not kept.
 Tensor ResidualChain::forward(Tensor input, const Pass& pass) {
-  if (begins_with_relu_) {
-    input = backend_of(blocks_[0]).relu(std::move(input));
-    if (pass.training) relu_output_ = input.shared();
-  }
   return forward_through(blocks_, std::move(input), pass);
 }
 
@@ -44,10 +36,7 @@ Tensor ResidualChain::backward(Tensor output_gradient, const GradientReady& read
     // Moved, so that their memory is free while backward() runs through the previous block.
     if (i > 0) gradient = block_of(blocks_[i - 1]).backward_relu(std::exchange(by, {}));
   }
-  Backend& backend = backend_of(blocks_[0]);
-  if (!begins_with_relu_) return backend.add(std::move(by.residual), by.shortcut);
-  const Tensor output = std::exchange(relu_output_, Tensor());
-  return backend.add_relu_backward(std::move(by.residual), by.shortcut, output);
+  return blocks_.front().layer->backend().add(std::move(by.residual), by.shortcut);
 }
 
 }  // namespace horo::ops

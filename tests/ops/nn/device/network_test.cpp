@@ -1,10 +1,13 @@
 // Networks on a device against the same ones on the host: on the stand-in, and on a GPU.
+#include <gmock/gmock.h>
+
 #include "horo/base/error.h"
 #include "ops/backend/device/step_state.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/dropout.h"
 #include "ops/nn/flatten.h"
+#include "ops/nn/fusion.h"
 #include "ops/nn/gelu.h"
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/initialise.h"
@@ -332,6 +335,32 @@ TEST(DeviceNetwork, NamesWhatDoesNotFit) {
   EXPECT_EQ(backward_error(blocks, {4, 3, 9, 8}),
             "layer 'block': ResidualBlock: backward() requires a training forward() before it");
   blocks.move_to(cpu_backend());
+}
+
+TEST(DeviceNetwork, GroupsWhatIsFusedTogether) {
+  const auto names = [](Sequential& network, Backend& backend) {
+    network.move_to(backend);
+    std::vector<std::string> all;
+    for (const Stage& stage : fuse(network.stages(), backend).stages)
+      all.push_back(stage.name + (stage.is_group ? " and more" : ""));
+    return all;
+  };
+  Sequential network;
+  network.add("conv", Conv2d({.in_channels = 3, .out_channels = 4}))
+      .add("norm", BatchNorm({.channels = 4}))
+      .add("relu", Relu())
+      .add("block1", ResidualBlock({.in_channels = 4, .out_channels = 4}))
+      .add("block2", ResidualBlock({.in_channels = 4, .out_channels = 4}))
+      .add("norm2", BatchNorm({.channels = 4}))
+      .add("flatten", Flatten())
+      .add("fc1", Linear({.in_features = 4, .out_features = 5}))
+      .add("relu2", Relu())
+      .add("fc2", Linear({.in_features = 5, .out_features = 2}));
+  DeviceSide side(DataType::kFloat32);
+  EXPECT_THAT(names(network, side.backend()),
+              testing::ElementsAre("conv", "norm and more", "block1 and more", "norm2", "flatten",
+                                   "fc1 and more"));
+  EXPECT_EQ(names(network, cpu_backend()).size(), network.size());
 }
 
 TEST(DeviceNetwork, DropoutNeedsTheSamples) {
