@@ -42,6 +42,14 @@ target_link_libraries(horo_mpi_main PRIVATE horo_compile_flags horo_test_flags G
 add_library(horo_gpu_environment OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/gpu_environment.cpp)
 target_link_libraries(horo_gpu_environment PRIVATE horo_compile_flags horo_test_flags horo::device GTest::gtest)
 
+# What a test links for main().
+set(HORO_TEST_MAIN GTest::gtest_main)
+if(HORO_SANITIZER)
+  add_library(horo_sanitizer_main OBJECT EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tests/support/sanitizer_main.cpp)
+  target_link_libraries(horo_sanitizer_main PRIVATE horo_compile_flags horo_test_flags GTest::gtest)
+  set(HORO_TEST_MAIN GTest::gtest $<TARGET_OBJECTS:horo_sanitizer_main>)
+endif()
+
 # The targets that the presets asan and tsan build.
 add_custom_target(horo_in_process_tests)
 add_custom_target(horo_thread_tests)
@@ -67,7 +75,7 @@ function(horo_add_test name)
     add_dependencies(horo_thread_tests ${name})
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  target_link_libraries(${name} PRIVATE horo_compile_flags horo_test_flags ${ARG_LINK} GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE horo_compile_flags horo_test_flags ${ARG_LINK} GTest::gmock ${HORO_TEST_MAIN})
   horo_precompile_test(${name})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}

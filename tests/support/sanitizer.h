@@ -18,10 +18,10 @@ inline constexpr bool kHasSanitizer = true;
 inline constexpr bool kHasSanitizer = kHasThreadSanitizer;
 #endif
 
-/// Whether tests cover `type` in this build. Thread sanitizer builds test only these types: they
-/// run thirty times slower, and the memory accesses of a path do not depend on the type.
+/// Whether tests cover `type` in this build. Sanitizer builds test only these types: they run up to
+/// thirty times slower, and the memory accesses of a path do not depend on the type.
 constexpr bool is_tested(DataType type) {
-  return !kHasThreadSanitizer || type == DataType::kFloat32 || type == DataType::kBFloat16 ||
+  return !kHasSanitizer || type == DataType::kFloat32 || type == DataType::kBFloat16 ||
          type == DataType::kInt8;
 }
 /// Whether tests cover `op` in this build. The memory accesses do not depend on the operation
@@ -30,10 +30,10 @@ constexpr bool is_tested(ReduceOp op) {
   return !kHasSanitizer || op == ReduceOp::kAverage || op == ReduceOp::kMax;
 }
 
-/// Returns those of `counts` that tests of the API cover in this build. Thread sanitizer builds
-/// test at most 4 ranks: two nodes with two ranks each use every path.
+/// Returns those of `counts` that tests of the API cover in this build. Sanitizer builds test at
+/// most 4 ranks: two nodes with two ranks each use every path.
 inline std::vector<int> tested_rank_counts(std::vector<int> counts) {
-  if (kHasThreadSanitizer) std::erase_if(counts, [](int ranks) { return ranks > 4; });
+  if (kHasSanitizer) std::erase_if(counts, [](int ranks) { return ranks > 4; });
   return counts;
 }
 
