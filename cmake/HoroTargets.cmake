@@ -4,7 +4,9 @@ target_compile_options(horo_compile_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wno-missing-field-initializers>
   # g++ 12 reports overlaps in std::string's operator+ (GCC bug 105651) and overlong copies that do not exist.
   $<$<AND:$<COMPILE_LANG_AND_ID:CXX,GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict;-Wno-error=stringop-overflow>
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HORO_WARNINGS_AS_ERRORS}>>:-Werror>)
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HORO_WARNINGS_AS_ERRORS}>>:-Werror>
+  # A kernel that calls a function of the host compiles with a warning, and the call has no effect.
+  $<$<COMPILE_LANGUAGE:CUDA>:-Werror=cross-execution-space-call>)
 if(HORO_SANITIZER STREQUAL "address")
   # Two checks of the undefined-behaviour sanitizer are off:
   #   null         an access through a null pointer raises SIGSEGV, which the address sanitizer reports with a stack; only a

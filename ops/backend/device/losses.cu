@@ -113,7 +113,7 @@ struct ScoreRows {
     return {label < classes ? loss : NAN, scan.place == label ? 1u : 0u, 1};
   }
   HORO_KERNEL void clear(T* to, unsigned thread) const {
-    for (std::size_t i = thread; i < classes; i += kThreads) to[i] = T(0.0f);
+    for (std::size_t i = thread; i < classes; i += kThreads) to[i] = device::narrow<T>(0.0f);
   }
 
   HORO_KERNEL void write_gradient(T* to, const T* row, const Scan& scan, std::uint32_t label,
@@ -215,7 +215,7 @@ struct SquareRows {
       const std::size_t at = place.block * columns + i;
       const float difference = device::widen(output[at]) - targets[at];
       sum += static_cast<double>(difference) * static_cast<double>(difference);
-      if (gradient != nullptr) gradient[at] = T(gradient_factor * difference);
+      if (gradient != nullptr) gradient[at] = device::narrow<T>(gradient_factor * difference);
     }
     return sum;
   }
