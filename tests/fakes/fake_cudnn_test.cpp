@@ -194,6 +194,20 @@ TEST_F(FakeCudnnDeathTest, BiasMustHaveOneValueForEachChannel) {
       "cudnnAddTensor on stream .*one value for each channel");
 }
 
+TEST(FakeCudnn, SumsNoBiasGradientOfBfloat16WithChannelsLast) {
+  Bench bench;
+  const auto bias_gradient = [&](cudnnTensorFormat_t format) {
+    cudnnTensorDescriptor_t images = nullptr;
+    cudnnCreateTensorDescriptor(&images);
+    cudnnSetTensor4dDescriptor(images, format, CUDNN_DATA_BFLOAT16, 2, 8, 4, 4);
+    const float one = 1, zero = 0;
+    return cudnnConvolutionBackwardBias(bench.handle, &one, images, bench.y, &zero,
+                                        tensor({1, 8, 1, 1}, CUDNN_DATA_BFLOAT16), bench.w);
+  };
+  EXPECT_EQ(bias_gradient(CUDNN_TENSOR_NHWC), CUDNN_STATUS_NOT_SUPPORTED);
+  EXPECT_EQ(bias_gradient(CUDNN_TENSOR_NCHW), CUDNN_STATUS_SUCCESS);
+}
+
 /// A descriptor of the graph API.
 struct Graph {
   explicit Graph(cudnnBackendDescriptorType_t type) {

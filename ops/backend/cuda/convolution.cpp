@@ -6,6 +6,8 @@
 
 #include "horo/base/error.h"
 #include "ops/backend/cuda/cudnn_library.h"
+#include "ops/backend/device/float_types.h"
+#include "ops/backend/device/matrix.h"
 
 namespace horo::ops::cuda {
 namespace {
@@ -48,6 +50,21 @@ void choose_once(Choice& choice, const char* direction, cudnnMathType_t math_typ
       workspace_bytes >= choice->workspace_bytes,
       fmt::format("Convolution: workspace has {} bytes; the algorithm of the first {} requires {}",
                   workspace_bytes, direction, choice->workspace_bytes));
+}
+
+template <typename T>
+void sum_channels(const CudnnWork& work, const ConvolutionShape& shape, const void* images,
+                  void* sums) {
+  const ImageBatch output = shape.output();
+  const std::size_t pixels = output.batch * output.height * output.width;
+  const std::size_t scratch = device_kernels::column_sums_scratch(pixels, output.channels);
+  HORO_CHECK(
+      work.workspace.size() >= scratch * sizeof(float),
+      fmt::format("Convolution: workspace has {} bytes; the gradient of the bias requires {}",
+                  work.workspace.size(), scratch * sizeof(float)));
+  device_kernels::column_sums(work.stream, static_cast<T*>(sums), static_cast<const T*>(images),
+                              pixels, output.channels,
+                              reinterpret_cast<float*>(work.workspace.data()));
 }
 
 }  // namespace
@@ -136,11 +153,17 @@ void ConvolutionKernel::backward_weights(const CudnnWork& work, const void* inpu
   sum_bias_gradient(work, output_gradient, bias_gradient);
 }
 
+// cuDNN cannot sum a gradient of 16-bit values with channels last.
 void ConvolutionKernel::sum_bias_gradient(const CudnnWork& work, const void* output_gradient,
                                           void* bias_gradient) const {
-  if (shape_.has_bias)
+  if (!shape_.has_bias) return;
+  if (options_.format.layout == ImageLayout::kChannelsFirst)
     HORO_CUDNN(convolution_backward_bias, work.handle(), &kOne, output_.get(), output_gradient,
                &kZero, bias_.get(), bias_gradient);
+  else
+    device_kernels::visit_float_type(options_.format.type, "Convolution: images", [&](auto zero) {
+      sum_channels<decltype(zero)>(work, shape_, output_gradient, bias_gradient);
+    });
 }
 
 }  // namespace horo::ops::cuda

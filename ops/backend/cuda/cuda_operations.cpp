@@ -161,8 +161,11 @@ class CudaLinear : public WeightedOperation {
   }
   template <typename T>
   void sum_columns(const void* from, void* to) {
+    const std::size_t rows = shape_.batch, columns = shape_.out_features;
+    const auto scratch =
+        work_.workspace(device_kernels::column_sums_scratch(rows, columns) * sizeof(float));
     device_kernels::column_sums(work_.stream(), static_cast<T*>(to), static_cast<const T*>(from),
-                                shape_.batch, shape_.out_features);
+                                rows, columns, reinterpret_cast<float*>(scratch.data()));
   }
 
   CudaWork& work_;

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "horo/device/float_conversion.h"
 #include "horo/device/launch.h"
 #include "ops/backend/device/matrix.h"
@@ -48,8 +50,9 @@ struct Transpose {
   }
 };
 
-// Each thread of a warp handles one column, and each warp its own subset of the rows.
-template <typename T>
+// Each block sums a chunk of the rows for 32 columns. Each thread of a warp handles one column, and
+// each warp its own subset of the rows.
+template <typename To, typename From>
 struct ColumnSums {
   static constexpr unsigned kColumns = 32, kGroups = 32;
   static constexpr unsigned kThreads = kColumns * kGroups;
@@ -59,27 +62,47 @@ struct ColumnSums {
   };
   struct Own {};
 
-  T* sums;
-  const T* x;
-  std::size_t rows, columns;
+  To* sums;  // [chunks, columns]
+  const From* x;
+  std::size_t rows, columns, rows_per_chunk;
+
+  HORO_KERNEL std::size_t strips() const { return (columns + kColumns - 1) / kColumns; }
+  HORO_KERNEL std::size_t chunks() const { return (rows + rows_per_chunk - 1) / rows_per_chunk; }
 
   template <unsigned kPhase>
   HORO_KERNEL void phase(const device::ThreadIndex& place, Shared& shared, Own&) const {
     const unsigned lane = place.thread % kColumns, group = place.thread / kColumns;
-    const std::size_t column = place.block * std::size_t{kColumns} + lane;
+    const std::size_t chunk = place.block / strips();
+    const std::size_t column = place.block % strips() * kColumns + lane;
     if (column >= columns) return;
     float sum = 0;
     if constexpr (kPhase == 0) {
-      for (std::size_t row = group; row < rows; row += kGroups)
+      const std::size_t first = chunk * rows_per_chunk;
+      const std::size_t last = first + rows_per_chunk < rows ? first + rows_per_chunk : rows;
+      for (std::size_t row = first + group; row < last; row += kGroups)
         sum += device::widen(x[row * columns + column]);
       shared.sum[group][lane] = sum;
     } else if (group == 0) {
       // Adds the groups in order, so the result has the same bits in every run.
       for (unsigned g = 0; g < kGroups; ++g) sum += shared.sum[g][lane];
-      sums[column] = device::narrow<T>(sum);
+      sums[chunk * columns + column] = device::narrow<To>(sum);
     }
   }
 };
+
+template <typename To, typename From>
+void launch_column_sums(device::Stream& stream, const ColumnSums<To, From>& kernel) {
+  device::launch(
+      stream, {static_cast<unsigned>(kernel.strips() * kernel.chunks()), kernel.kThreads}, kernel);
+}
+
+// A chunk is large enough to hide the cost of the second launch, and there are enough chunks for
+// all multiprocessors of a GPU.
+constexpr std::size_t kRowsPerChunk = 512, kMostChunks = 256;
+
+std::size_t rows_per_chunk(std::size_t rows) {
+  return std::max(kRowsPerChunk, (rows + kMostChunks - 1) / kMostChunks);
+}
 
 // Each thread writes one element.
 template <typename T>
@@ -117,17 +140,28 @@ HORO_INSTANTIATE(Float16)
 HORO_INSTANTIATE(BFloat16)
 #undef HORO_INSTANTIATE
 
-template <typename T>
-void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows,
-                 std::size_t columns) {
-  using Kernel = ColumnSums<T>;
-  const auto blocks = static_cast<unsigned>((columns + Kernel::kColumns - 1) / Kernel::kColumns);
-  device::launch(stream, {blocks, Kernel::kThreads}, Kernel{sums, x, rows, columns});
+std::size_t column_sums_scratch(std::size_t rows, std::size_t columns) {
+  const std::size_t chunks = (rows + rows_per_chunk(rows) - 1) / rows_per_chunk(rows);
+  return chunks > 1 ? chunks * columns : 0;
 }
 
-template void column_sums(device::Stream&, float*, const float*, std::size_t, std::size_t);
-template void column_sums(device::Stream&, Float16*, const Float16*, std::size_t, std::size_t);
-template void column_sums(device::Stream&, BFloat16*, const BFloat16*, std::size_t, std::size_t);
+template <typename T>
+void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows, std::size_t columns,
+                 float* scratch) {
+  if (column_sums_scratch(rows, columns) == 0)
+    return launch_column_sums(stream, ColumnSums<T, T>{sums, x, rows, columns, rows});
+  const ColumnSums<float, T> of_chunks{scratch, x, rows, columns, rows_per_chunk(rows)};
+  launch_column_sums(stream, of_chunks);
+  const std::size_t chunks = of_chunks.chunks();
+  launch_column_sums(stream, ColumnSums<T, float>{sums, scratch, chunks, columns, chunks});
+}
+
+#define HORO_INSTANTIATE(T) \
+  template void column_sums(device::Stream&, T*, const T*, std::size_t, std::size_t, float*);
+HORO_INSTANTIATE(float)
+HORO_INSTANTIATE(Float16)
+HORO_INSTANTIATE(BFloat16)
+#undef HORO_INSTANTIATE
 
 template <typename T>
 void resize_rows(device::Stream& stream, T* y, std::size_t y_columns, const T* x,

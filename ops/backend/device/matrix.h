@@ -7,12 +7,16 @@
 
 namespace horo::ops::device_kernels {
 
+/// The number of floats in the scratch memory of column_sums(): 0 for up to 512 rows.
+std::size_t column_sums_scratch(std::size_t rows, std::size_t columns);
+
 /// sums[c] = the sum over all rows of x[row * columns + c], in float: the gradient of a bias. One
-/// launch; does not block. Sums are in a fixed order, so results have the same bits in every run. T
-/// is float, Float16 or BFloat16. Cost: x is read once; each block handles 32 columns.
+/// launch, or two if it needs scratch memory; does not block. Sums are in a fixed order, so results
+/// have the same bits in every run. T is float, Float16 or BFloat16. Cost: x is read once; each
+/// block handles 32 columns of at least 512 rows.
 template <typename T>
-void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows,
-                 std::size_t columns);
+void column_sums(device::Stream& stream, T* sums, const T* x, std::size_t rows, std::size_t columns,
+                 float* scratch);
 
 /// A contiguous batch of matrices [rows, columns].
 struct MatrixBatch {

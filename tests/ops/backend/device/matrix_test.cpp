@@ -48,17 +48,20 @@ void check_column_sums(std::size_t rows, std::size_t columns, double tolerance) 
   const std::vector<float> values = rounded<T>(varied_values(rows * columns, 2));
   DeviceValues<T> x(test.device, values, 1);
   DeviceValues<T> sums(test.device, std::vector<float>(columns), 1);
-  column_sums(*test.stream, sums.data(), x.data(), rows, columns);
+  DeviceValues<float> scratch(test.device, std::vector<float>(column_sums_scratch(rows, columns)),
+                              1);
+  column_sums(*test.stream, sums.data(), x.data(), rows, columns, scratch.data());
   test.stream->synchronize();
   reference::Values expected(columns);
   for (std::size_t i = 0; i < values.size(); ++i)
     expected[i % columns] += static_cast<double>(values[i]);
   expect_close(sums.values(), expected, tolerance);
   sums.expect_guards();
+  scratch.expect_guards();
 }
 
 TEST(DeviceColumnSums, AddUpAllRows) {
-  for (const std::size_t rows : {1, 5, 32, 33, 200})
+  for (const std::size_t rows : {1, 5, 32, 33, 200, 513, 3000})
     for (const std::size_t columns : {1, 10, 32, 65}) {
       check_column_sums<float>(rows, columns, 1e-5);
       check_column_sums<BFloat16>(rows, columns, 4e-3);
