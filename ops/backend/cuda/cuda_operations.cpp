@@ -333,8 +333,11 @@ class CudaOperations : public Operations {
   }
   std::unique_ptr<ActivatedOperation> activated_linear(const ActivatedShape& shape,
                                                        DataType type) override {
-    // The constructor of Matmul throws for GELU with any other number of features.
-    if (CudaActivatedLinear::is_gelu(shape) && shape.linear.out_features % 8 != 0) return nullptr;
+    // cuBLASLt computes the tanh of GELU with the precision of bfloat16. The constructor of Matmul
+    // throws for GELU with a number of features that is not a multiple of 8.
+    if (CudaActivatedLinear::is_gelu(shape) &&
+        (type == DataType::kFloat32 || shape.linear.out_features % 8 != 0))
+      return nullptr;
     auto operation = std::make_unique<CudaActivatedLinear>(work_, shape, type);
     if (!operation->can_run()) return nullptr;
     return operation;
