@@ -65,8 +65,11 @@ inline void compare_with_host(device::Device& device, Context& context) {
   EXPECT_EQ(train_on(&device, context).param_hash, report.param_hash);
 }
 
-/// The same for a perceptron and ResNet-20.
-inline void compare_other_networks_with_host(device::Device& device, Context& context) {
+/// The same for a perceptron and ResNet-20. ResNet-20 amplifies rounding: other parameters by a
+/// relative 1e-6 change its loss by up to 0.03 within these four steps, because some ReLUs switch.
+/// So only a device that rounds as the host does can meet a tolerance of 1e-4.
+inline void compare_other_networks_with_host(device::Device& device, Context& context,
+                                             double resnet_tolerance) {
   const std::size_t side = BarsDataset::kSide;
   const auto train = [&](const auto& make_model, device::Device* where, std::uint64_t steps) {
     TrainerOptions options = small_device_options();
@@ -82,7 +85,7 @@ inline void compare_other_networks_with_host(device::Device& device, Context& co
   };
   const auto resnet20 = [&] { return make_resnet({.in_channels = 1, .classes = side, .seed = 5}); };
   expect_similar(train(mlp, &device, 0), train(mlp, nullptr, 0), 1e-4);
-  expect_similar(train(resnet20, &device, 4), train(resnet20, nullptr, 4), 1e-4);
+  expect_similar(train(resnet20, &device, 4), train(resnet20, nullptr, 4), resnet_tolerance);
 }
 
 /// Several passes per step give the same losses as one, in both memories. Types of gradients may

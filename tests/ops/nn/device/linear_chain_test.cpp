@@ -54,12 +54,14 @@ void expect_same_as_apart(const std::vector<std::size_t>& sizes, std::size_t bat
 
 class DeviceLinearChains : public testing::TestWithParam<DataType> {};
 
+// With bfloat16, a ReLU whose input is close to zero may switch, because the two ways may round
+// differently. This changes the gradient of one of about 130 values.
 TEST_P(DeviceLinearChains, MatchTheirSeparateLayers) {
   const bool is_exact = GetParam() == DataType::kFloat32;
   const std::vector<std::size_t> even{16, 24, 136, 8}, odd{5, 9, 131, 3};
   for (const std::size_t batch : {1, 7})
     for (const auto& sizes : {even, odd})
-      expect_same_as_apart<Relu>(sizes, batch, GetParam(), is_exact ? 1e-5 : 0.01);
+      expect_same_as_apart<Relu>(sizes, batch, GetParam(), is_exact ? 1e-5 : 0.1);
   for (const auto& sizes : {even, odd})
     expect_same_as_apart<Gelu>(sizes, 7, GetParam(), is_exact ? 1e-5 : 0.02);
 }
