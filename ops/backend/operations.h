@@ -77,12 +77,6 @@ class BatchNormOperation {
 
 /// How the operations of a GPU choose between ways to compute.
 struct MathOptions {
-  enum class BatchNorm {
-    kAutomatic,  ///< own kernels for bfloat16 with channels last, and otherwise cuDNN
-    kOwn,        ///< own kernels, which can fuse
-    kCudnn,      ///< cuDNN's spatial batch normalisation
-  };
-  BatchNorm batch_norm = BatchNorm::kAutomatic;
   enum class Convolutions {
     kGraph,   ///< engines of cuDNN's graph API where it has a suitable one
     kLegacy,  ///< cuDNN's older functions

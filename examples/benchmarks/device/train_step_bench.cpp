@@ -7,6 +7,7 @@
 //   hororun -np 1 build/release/bin/train_step_bench
 #include <fmt/core.h>
 
+#include <cstdio>
 #include <iostream>
 #include <random>
 
@@ -40,7 +41,6 @@ struct Options {
   std::string json;
   int samples = 21;
   std::size_t divide = 1;
-  std::string batch_norm = "auto";
   std::string convolutions = "graph";
   MathOptions math;
 };
@@ -82,11 +82,8 @@ Batch random_batch(const Network& network, std::size_t rows) {
 }
 
 MathOptions math_options(const Options& options) {
-  using BatchNorm = MathOptions::BatchNorm;
   MathOptions math = options.math;
   if (options.convolutions == "legacy") math.convolutions = MathOptions::Convolutions::kLegacy;
-  if (options.batch_norm == "own") math.batch_norm = BatchNorm::kOwn;
-  if (options.batch_norm == "cudnn") math.batch_norm = BatchNorm::kCudnn;
   return math;
 }
 
@@ -198,7 +195,6 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
                            {"is_deterministic", true},
                            {"allow_tf32", false},
                            {"convolutions", options.convolutions},
-                           {"batch_norm", options.batch_norm},
                            {"reserved_multiprocessors", options.math.reserved_multiprocessors},
                            {"divide", options.divide}};
   for (const Network& network : kNetworks) {
@@ -206,8 +202,10 @@ void run(horo::Context& context, horo::device::Device& device, const Options& op
     for (const bool check_finite : {false, true})
       for (auto& row : measure(context, device, network, options, check_finite))
         report["rows"].push_back(row);
+    // After each network, so that an interrupted run keeps its results.
+    std::fflush(stdout);
+    if (context.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
   }
-  if (context.rank() == 0 && !options.json.empty()) horo::bench::write_json(report, options.json);
 }
 
 }  // namespace
@@ -228,8 +226,6 @@ int main(int argc, char** argv) {
       "samples per measurement");
   add("divide", count_value(options.divide, "divide", 1, 1'000'000'000),
       "divides the batch size, to test the program");
-  add("batch-norm", name_value(options.batch_norm, "batch-norm", {"auto", "own", "cudnn"}),
-      "batch normalisation: own kernels, cudnn, or auto: own for bfloat16 and otherwise cudnn");
   add("convolutions", name_value(options.convolutions, "convolutions", {"graph", "legacy"}),
       "convolutions by engines of cuDNN's graph API, or by its older functions");
   add("reserve-multiprocessors",

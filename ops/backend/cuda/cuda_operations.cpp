@@ -5,8 +5,8 @@
 #include "horo/base/error.h"
 #include "ops/backend/cuda/convolution.h"
 #include "ops/backend/cuda/convolution_graph.h"
-#include "ops/backend/cuda/image_kernels.h"
 #include "ops/backend/cuda/matmul.h"
+#include "ops/backend/cuda/pooling.h"
 #include "ops/backend/device/batch_norm.h"
 #include "ops/backend/device/matrix.h"
 #include "ops/backend/device/padded_convolution.h"
@@ -256,10 +256,9 @@ class CudaPool : public PoolOperation {
   cuda::PoolKernel kernel_;
 };
 
-/// horo's own kernels.
-class FusedBatchNorm : public BatchNormOperation {
+class CudaBatchNorm : public BatchNormOperation {
  public:
-  FusedBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
+  CudaBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
       : work_(work),
         shape_(shape),
         epsilon_(epsilon),
@@ -285,33 +284,6 @@ class FusedBatchNorm : public BatchNormOperation {
   float epsilon_;
   ImageFormat format_;
   std::size_t workspace_bytes_;
-};
-
-class CudnnBatchNorm : public BatchNormOperation {
- public:
-  CudnnBatchNorm(CudaWork& work, const ImageBatch& shape, float epsilon, const ImageFormat& format)
-      : work_(work), kernel_(shape, static_cast<double>(epsilon), format) {}
-
-  bool can_fuse() const override { return false; }
-  void forward_training(const BatchNormTraining& arrays) override {
-    require_alone(arrays.addend == nullptr && !arrays.has_relu);
-    kernel_.forward_training(work_.cudnn(), arrays);
-  }
-  void forward_inference(const BatchNormInference& arrays) override {
-    require_alone(arrays.addend == nullptr && !arrays.has_relu);
-    kernel_.forward_inference(work_.cudnn(), arrays);
-  }
-  void backward(const BatchNormBackward& arrays) override {
-    require_alone(arrays.output == nullptr && arrays.addend_gradient == nullptr);
-    kernel_.backward(work_.cudnn(), arrays);
-  }
-
- private:
-  static void require_alone(bool is_alone) {
-    HORO_CHECK(is_alone, "batch normalisation of cuDNN cannot fuse an addition or a ReLU");
-  }
-  CudaWork& work_;
-  cuda::BatchNormKernel kernel_;
 };
 
 class CudaOperations : public Operations {
@@ -352,18 +324,10 @@ class CudaOperations : public Operations {
   }
   std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
                                                  const ImageFormat& format) override {
-    if (has_own_batch_norm(format))
-      return std::make_unique<FusedBatchNorm>(work_, shape, epsilon, format);
-    return std::make_unique<CudnnBatchNorm>(work_, shape, epsilon, format);
+    return std::make_unique<CudaBatchNorm>(work_, shape, epsilon, format);
   }
 
  private:
-  bool has_own_batch_norm(const ImageFormat& format) const {
-    using Way = MathOptions::BatchNorm;
-    const Way way = work_.options().batch_norm;
-    if (way != Way::kAutomatic) return way == Way::kOwn;
-    return format.type == DataType::kBFloat16 && format.layout == ImageLayout::kChannelsLast;
-  }
   CudaWork work_;
 };
 

@@ -51,12 +51,6 @@ TensorDescription TensorDescription::per_channel(std::size_t channels, const Ima
   return {{1, channels, 1, 1}, format};
 }
 
-TensorDescription TensorDescription::derived_for_batch_norm() const {
-  TensorDescription derived;
-  HORO_CUDNN(derive_bn_tensor_descriptor, derived.get(), get(), CUDNN_BATCHNORM_SPATIAL);
-  return derived;
-}
-
 ImageBatch TensorDescription::images() const {
   cudnnDataType_t type{};
   int n = 0, c = 0, h = 0, w = 0, by_n = 0, by_c = 0, by_h = 0, by_w = 0;

@@ -15,14 +15,12 @@ namespace horo::ops::cuda {
 /// Returns the cuDNN type. Throws InvalidArgument for types other than these two.
 cudnnDataType_t cudnn_type(DataType type);
 
-/// Describes a batch of images. derived_for_batch_norm() returns the description of the float32
-/// values per channel that belong to such a batch.
+/// Describes a batch of images.
 class TensorDescription {
  public:
   TensorDescription(const ImageBatch& images, const ImageFormat& format);
   /// One value per channel, with the type of the images: a bias.
   static TensorDescription per_channel(std::size_t channels, const ImageFormat& format);
-  TensorDescription derived_for_batch_norm() const;
 
   cudnnTensorDescriptor_t get() const { return descriptor_.get(); }
   /// The values that cuDNN has stored.

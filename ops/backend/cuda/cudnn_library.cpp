@@ -36,7 +36,6 @@ CudnnLibrary load() {
   library.find("cudnnDestroyPoolingDescriptor", dnn.destroy_pooling_descriptor);
   library.find("cudnnSetPooling2dDescriptor", dnn.set_pooling_2d_descriptor);
   library.find("cudnnGetPooling2dForwardOutputDim", dnn.get_pooling_2d_forward_output_dim);
-  library.find("cudnnDeriveBNTensorDescriptor", dnn.derive_bn_tensor_descriptor);
   library.find("cudnnGetConvolutionForwardAlgorithm_v7", dnn.get_forward_algorithm);
   library.find("cudnnGetConvolutionBackwardDataAlgorithm_v7", dnn.get_backward_data_algorithm);
   library.find("cudnnGetConvolutionBackwardFilterAlgorithm_v7", dnn.get_backward_filter_algorithm);
@@ -50,9 +49,6 @@ CudnnLibrary load() {
   library.find("cudnnAddTensor", dnn.add_tensor);
   library.find("cudnnPoolingForward", dnn.pooling_forward);
   library.find("cudnnPoolingBackward", dnn.pooling_backward);
-  library.find("cudnnBatchNormalizationForwardTraining", dnn.batch_norm_forward_training);
-  library.find("cudnnBatchNormalizationForwardInference", dnn.batch_norm_forward_inference);
-  library.find("cudnnBatchNormalizationBackward", dnn.batch_norm_backward);
   library.find("cudnnBackendCreateDescriptor", dnn.backend_create_descriptor);
   library.find("cudnnBackendDestroyDescriptor", dnn.backend_destroy_descriptor);
   library.find("cudnnBackendSetAttribute", dnn.backend_set_attribute);

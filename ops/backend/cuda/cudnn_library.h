@@ -37,7 +37,6 @@ struct CudnnLibrary {
   decltype(&cudnnDestroyPoolingDescriptor) destroy_pooling_descriptor;
   decltype(&cudnnSetPooling2dDescriptor) set_pooling_2d_descriptor;
   decltype(&cudnnGetPooling2dForwardOutputDim) get_pooling_2d_forward_output_dim;
-  decltype(&cudnnDeriveBNTensorDescriptor) derive_bn_tensor_descriptor;
 
   decltype(&cudnnGetConvolutionForwardAlgorithm_v7) get_forward_algorithm;
   decltype(&cudnnGetConvolutionBackwardDataAlgorithm_v7) get_backward_data_algorithm;
@@ -52,9 +51,6 @@ struct CudnnLibrary {
   decltype(&cudnnAddTensor) add_tensor;
   decltype(&cudnnPoolingForward) pooling_forward;
   decltype(&cudnnPoolingBackward) pooling_backward;
-  decltype(&cudnnBatchNormalizationForwardTraining) batch_norm_forward_training;
-  decltype(&cudnnBatchNormalizationForwardInference) batch_norm_forward_inference;
-  decltype(&cudnnBatchNormalizationBackward) batch_norm_backward;
 
   decltype(&cudnnBackendCreateDescriptor) backend_create_descriptor;
   decltype(&cudnnBackendDestroyDescriptor) backend_destroy_descriptor;

@@ -223,14 +223,4 @@ cudnnStatus_t cudnnGetPooling2dForwardOutputDim(const cudnnPoolingDescriptor_t p
   return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derived,
-                                            const cudnnTensorDescriptor_t images,
-                                            cudnnBatchNormMode_t mode) {
-  const char* const call = "cudnnDeriveBNTensorDescriptor";
-  require(call, mode == CUDNN_BATCHNORM_SPATIAL, "the fake supports CUDNN_BATCHNORM_SPATIAL only");
-  const std::int64_t channels = value_of(call, images).extents[1];
-  return set(call, derived,
-             Tensor::packed(CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, {1, channels, 1, 1}));
-}
-
 }  // extern "C"

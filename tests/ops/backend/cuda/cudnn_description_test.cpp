@@ -7,7 +7,7 @@
 #include "horo/device/gpu.h"
 #include "ops/backend/cuda/convolution.h"
 #include "ops/backend/cuda/cudnn_library.h"
-#include "ops/backend/cuda/image_kernels.h"
+#include "ops/backend/cuda/pooling.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {
@@ -66,14 +66,6 @@ TEST(CudnnDescription, PoolingOutputsMatchTheShape) {
   }
   EXPECT_TRUE((PoolKernel::average_of_planes({3, 4, 7, 10}, kF32First).output().images() ==
                ImageBatch{3, 4, 1, 1}));
-}
-
-TEST(CudnnDescription, StatisticsAreFloat32PerChannel) {
-  for (const ImageFormat& format : {kF32First, kBf16Last}) {
-    const BatchNormKernel norm({8, 6, 5, 4}, 1e-5, format);
-    EXPECT_TRUE((norm.channels().images() == ImageBatch{1, 6, 1, 1}));
-    EXPECT_EQ(norm.channels().type(), DataType::kFloat32);
-  }
 }
 
 TEST(CudnnDescription, Float32IsExactUnlessTf32IsAllowed) {
