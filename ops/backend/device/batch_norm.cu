@@ -130,7 +130,7 @@ struct ReduceChunks {
 /// a warp handle one channel each, and the warps handle different chunks.
 template <typename Partial, typename Finish>
 struct MergeChunks {
-  static constexpr unsigned kChannels = 32, kGroups = 8;
+  static constexpr unsigned kChannels = 32, kGroups = 32;
   static constexpr unsigned kThreads = kChannels * kGroups;
   static constexpr unsigned kPhases = 2;
   struct Shared {
