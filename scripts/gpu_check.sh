@@ -130,7 +130,7 @@ step 1 gpu racecheck 40 "$has_sanitizer
 $racecheck"
 step 2 gpu device_bench 70 "$at_build/bin/device_bench --json $at_results/device_bench.json"
 step 2 gpu train_step_bench 50 "$at_build/bin/train_step_bench --json $at_results/train_step_bench.json"
-step 2 gpu train_step_f32 40 "$at_build/bin/train_step_bench --precision float32 --json $at_results/train_step_bench_float32.json"
+step 2 gpu train_step_f32 40 "$at_build/bin/train_step_bench --precision float32 --samples 5 --json $at_results/train_step_bench_float32.json"
 step 2 gpu train 50 "$at_build/bin/train_mnist --device cuda --epochs 1 --json $at_results/train_mnist.json &&
 $at_build/bin/train_mnist --device cuda --epochs 1 --graph --json $at_results/train_mnist_graph.json &&
 $at_build/bin/train_cifar --device cuda --precision bfloat16 --epochs 2 --json $at_results/train_cifar.json"
