@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <iterator>
+#include <numbers>
 #include <string>
 
 #include "horo/base/error.h"
@@ -100,6 +102,37 @@ std::unique_ptr<Sequential> make_cnn(const CnnOptions& options) {
                        .batch_norm = options.batch_norm,
                        .dropout = options.dropout});
   initialise(*network, options.seed);
+  return network;
+}
+
+// The gain sqrt(2) compensates for ReLU, which sets about half of the values to zero.
+std::unique_ptr<Sequential> make_vgg11(const Vgg11Options& options) {
+  constexpr std::size_t kChannels[] = {64, 128, 256, 256, 512, 512, 512, 512};
+  constexpr bool kHasPool[] = {true, true, false, true, false, true, false, true};
+  const Shape& input = options.input;
+  HORO_CHECK(
+      input.rank() == 3 && input[1] >= 32 && input[2] >= 32,
+      fmt::format("make_vgg11: input {}; expected channels, height and width, of at least 32 "
+                  "x 32 pixels",
+                  input.to_string()));
+  auto network = std::make_unique<Sequential>();
+  std::size_t channels = input[0];
+  for (std::size_t i = 0; i < std::size(kChannels); ++i) {
+    const std::string number = std::to_string(i + 1);
+    network->add("conv" + number, Conv2d({.in_channels = channels,
+                                          .out_channels = kChannels[i],
+                                          .padding = 1,
+                                          .bias = !options.batch_norm,
+                                          .input_gradient = i > 0}));
+    channels = kChannels[i];
+    if (options.batch_norm) network->add("conv_norm" + number, BatchNorm({.channels = channels}));
+    network->add("conv_relu" + number, Relu());
+    if (kHasPool[i]) network->add("pool" + number, MaxPool2d());
+  }
+  add_fully_connected(
+      *network, channels * (input[1] / 32) * (input[2] / 32),
+      {.hidden = options.hidden, .classes = options.classes, .dropout = options.dropout});
+  initialise(*network, options.seed, std::numbers::sqrt2);
   return network;
 }
 

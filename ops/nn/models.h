@@ -41,4 +41,22 @@ struct CnnOptions {
 /// InvalidArgument if the image is too small for the stages.
 std::unique_ptr<Sequential> make_cnn(const CnnOptions& options = {});
 
+struct Vgg11Options {
+  Shape input{3, 32, 32};  ///< of one image: channels, height, width
+  /// Features of the fully connected stages; {4096, 4096} for ImageNet.
+  std::vector<std::size_t> hidden{};
+  std::size_t classes = 10;
+  bool batch_norm = true;  ///< after each convolution
+  float dropout = 0.0f;    ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;  ///< of the initial weights
+};
+
+/// The network with 8 convolutions 3 x 3 and 64 to 512 channels, from [batch, channels, height,
+/// width] to logits [batch, classes]. Five 2 x 2 max poolings halve height and width, which are at
+/// least 32. Layers: "conv1", "conv_norm1", "conv_relu1", "pool1" and so on, then the layers of
+/// make_mlp(). Source: Simonyan, Zisserman, "Very deep convolutional networks" (2015),
+/// configuration A; without hidden stages in the usual variant for CIFAR-10, with 9,228,362
+/// parameters.
+std::unique_ptr<Sequential> make_vgg11(const Vgg11Options& options = {});
+
 }  // namespace horo::ops

@@ -9,30 +9,45 @@
 
 namespace horo::ops {
 
+namespace {
+
+/// A convolution without a bias: a BatchNorm follows.
+Conv2d convolution(std::size_t in_channels, std::size_t out_channels, std::size_t kernel,
+                   std::size_t stride) {
+  return Conv2d({.in_channels = in_channels,
+                 .out_channels = out_channels,
+                 .kernel = kernel,
+                 .stride = stride,
+                 .padding = kernel / 2,
+                 .bias = false});
+}
+
+}  // namespace
+
 ResidualBlock::ResidualBlock(const ResidualBlockOptions& options)
-    : norm2_({.channels = options.out_channels}) {
-  const std::size_t channels = options.out_channels;
-  residual_
-      .add("conv1", Conv2d({.in_channels = options.in_channels,
-                            .out_channels = channels,
-                            .stride = options.stride,
-                            .padding = 1,
-                            .bias = false}))
-      .add("norm1", BatchNorm({.channels = channels}))
-      .add("relu1", Relu())
-      .add(
-          "conv2",
-          Conv2d({.in_channels = channels, .out_channels = channels, .padding = 1, .bias = false}));
-  for (Parameter* parameter : norm2_.parameters()) parameter->name = "norm2." + parameter->name;
-  for (Parameter* buffer : norm2_.buffers()) buffer->name = "norm2." + buffer->name;
+    : norm_name_(options.bottleneck > 0 ? "norm3" : "norm2"),
+      norm_({.channels = options.out_channels}) {
+  const std::size_t channels = options.out_channels, inner = options.bottleneck;
+  if (inner > 0) {
+    residual_.add("conv1", convolution(options.in_channels, inner, 1, 1))
+        .add("norm1", BatchNorm({.channels = inner}))
+        .add("relu1", Relu())
+        .add("conv2", convolution(inner, inner, 3, options.stride))
+        .add("norm2", BatchNorm({.channels = inner}))
+        .add("relu2", Relu())
+        .add("conv3", convolution(inner, channels, 1, 1));
+  } else {
+    residual_.add("conv1", convolution(options.in_channels, channels, 3, options.stride))
+        .add("norm1", BatchNorm({.channels = channels}))
+        .add("relu1", Relu())
+        .add("conv2", convolution(channels, channels, 3, 1));
+  }
+  for (Parameter* parameter : norm_.parameters())
+    parameter->name = norm_name_ + "." + parameter->name;
+  for (Parameter* buffer : norm_.buffers()) buffer->name = norm_name_ + "." + buffer->name;
   // Without a change of shape, the shortcut is the identity and has no layers.
   if (options.stride == 1 && options.in_channels == channels) return;
-  shortcut_
-      .add("shortcut_conv", Conv2d({.in_channels = options.in_channels,
-                                    .out_channels = channels,
-                                    .kernel = 1,
-                                    .stride = options.stride,
-                                    .bias = false}))
+  shortcut_.add("shortcut_conv", convolution(options.in_channels, channels, 1, options.stride))
       .add("shortcut_norm", BatchNorm({.channels = channels}));
 }
 
@@ -41,7 +56,7 @@ Tensor ResidualBlock::forward(Tensor input, const Pass& pass) {
   Tensor residual = residual_.forward(input.shared(), pass);
   const Tensor shortcut = shortcut_.forward(std::move(input), pass);
   Tensor output =
-      naming("norm2", [&] { return norm2_.forward_relu(std::move(residual), shortcut, pass); });
+      naming(norm_name_, [&] { return norm_.forward_relu(std::move(residual), shortcut, pass); });
   if (pass.training) output_ = output.shared();
   return output;
 }
@@ -69,7 +84,7 @@ Tensor ResidualBlock::backward_relu(BranchGradients of_next) {
 ResidualBlock::BranchGradients ResidualBlock::backward_branches(Tensor gradient,
                                                                 const GradientReady& ready) {
   BranchGradients by;
-  by.residual = residual_.backward(norm2_.backward(gradient.shared(), ready), ready);
+  by.residual = residual_.backward(norm_.backward(gradient.shared(), ready), ready);
   by.shortcut = shortcut_.backward(std::move(gradient), ready);
   return by;
 }

@@ -1,7 +1,9 @@
 #include "ops/nn/resnet.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numbers>
 
 #include "horo/base/error.h"
@@ -10,33 +12,63 @@
 #include "ops/nn/global_average_pool.h"
 #include "ops/nn/initialise.h"
 #include "ops/nn/linear.h"
+#include "ops/nn/max_pool2d.h"
 #include "ops/nn/relu.h"
 #include "ops/nn/residual_block.h"
 
 namespace horo::ops {
 
+namespace {
+
+std::vector<std::size_t> blocks_of(const ResnetOptions& options) {
+  if (options.stage_blocks.empty())
+    return std::vector<std::size_t>(options.channels.size(), options.blocks);
+  return options.stage_blocks;
+}
+
+void add_stem(Sequential& network, const ResnetOptions& options) {
+  const std::size_t channels = options.channels.front();
+  const bool is_large = options.has_large_images;
+  network.add("conv", Conv2d({.in_channels = options.in_channels,
+                              .out_channels = channels,
+                              .kernel = is_large ? 7u : 3u,
+                              .stride = is_large ? 2u : 1u,
+                              .padding = is_large ? 3u : 1u,
+                              .bias = false,
+                              .input_gradient = false}));
+  network.add("norm", BatchNorm({.channels = channels}));
+  network.add("relu", Relu());
+  if (is_large) network.add("stem_pool", MaxPool2d({.kernel = 3, .stride = 2, .padding = 1}));
+}
+
+}  // namespace
+
 std::unique_ptr<Sequential> make_resnet(const ResnetOptions& options) {
-  HORO_CHECK(!options.channels.empty() && options.blocks > 0,
-             fmt::format("make_resnet: {} stages, {} blocks per stage; each must be at least 1",
-                         options.channels.size(), options.blocks));
+  const std::vector<std::size_t> blocks = blocks_of(options);
+  HORO_CHECK(
+      !options.channels.empty() && std::ranges::count(blocks, 0u) == 0,
+      fmt::format("make_resnet: {} stages, {} blocks per stage; each must be at least 1",
+                  options.channels.size(),
+                  options.stage_blocks.empty() ? fmt::format("{}", options.blocks)
+                                               : fmt::format("{}", fmt::join(blocks, ", "))));
+  HORO_CHECK(blocks.size() == options.channels.size(),
+             fmt::format("make_resnet: {} stages, but stage_blocks has {}; give one for each stage",
+                         options.channels.size(), blocks.size()));
   auto network = std::make_unique<Sequential>();
+  add_stem(*network, options);
   std::size_t channels = options.channels.front();
-  network->add("conv", Conv2d({.in_channels = options.in_channels,
-                               .out_channels = channels,
-                               .padding = 1,
-                               .bias = false,
-                               .input_gradient = false}));
-  network->add("norm", BatchNorm({.channels = channels}));
-  network->add("relu", Relu());
-  for (std::size_t stage = 0; stage < options.channels.size(); ++stage) {
-    for (std::size_t block = 0; block < options.blocks; ++block) {
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
+    const std::size_t inner = options.channels[stage];
+    const std::size_t out_channels = options.has_bottlenecks ? 4 * inner : inner;
+    for (std::size_t block = 0; block < blocks[stage]; ++block) {
       // The first block of every stage except the first one halves height and width.
       const bool is_smaller = stage > 0 && block == 0;
       network->add(fmt::format("stage{}_block{}", stage + 1, block + 1),
                    ResidualBlock({.in_channels = channels,
-                                  .out_channels = options.channels[stage],
-                                  .stride = is_smaller ? 2u : 1u}));
-      channels = options.channels[stage];
+                                  .out_channels = out_channels,
+                                  .stride = is_smaller ? 2u : 1u,
+                                  .bottleneck = options.has_bottlenecks ? inner : 0}));
+      channels = out_channels;
     }
   }
   network->add("pool", GlobalAveragePool());
@@ -52,6 +84,13 @@ std::unique_ptr<Sequential> make_resnet20(std::uint64_t seed) {
 
 std::unique_ptr<Sequential> make_resnet18(std::uint64_t seed) {
   return make_resnet({.channels = {64, 128, 256, 512}, .blocks = 2, .seed = seed});
+}
+
+std::unique_ptr<Sequential> make_resnet50(std::uint64_t seed) {
+  return make_resnet({.channels = {64, 128, 256, 512},
+                      .stage_blocks = {3, 4, 6, 3},
+                      .has_bottlenecks = true,
+                      .seed = seed});
 }
 
 }  // namespace horo::ops

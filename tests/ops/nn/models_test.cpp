@@ -62,7 +62,26 @@ TEST(Models, Cnn) {
   expect_trains(*with_options, {5, 3, 32, 31}, 7);
 }
 
+// The published count is that of the usual variant for CIFAR-10 without the bias of the
+// convolutions, which the normalisation replaces.
+TEST(Models, Vgg11) {
+  auto network = make_vgg11();
+  std::size_t count = 0;
+  for (const Parameter* parameter : network->parameters()) count += parameter->value.count();
+  EXPECT_EQ(count, 9231114u - 2752u);
+  EXPECT_EQ(parameter_names(*network).back(), "output.bias");
+  EXPECT_EQ(network->forward(varied_tensor({2, 3, 32, 32}, 1), {}).shape(), (Shape{2, 10}));
+  auto small = make_vgg11({.input = {1, 64, 33}, .hidden = {9}, .classes = 4, .batch_norm = false});
+  EXPECT_EQ(small->buffers().size(), 0u);
+  EXPECT_EQ(small->forward(varied_tensor({1, 1, 64, 33}, 1), {}).shape(), (Shape{1, 4}));
+}
+
 TEST(Models, TooSmallImagesAreNamed) {
+  EXPECT_EQ(message_of<InvalidArgument>([] {
+              (void)make_vgg11({.input = {3, 32, 28}});
+            }),
+            "make_vgg11: input [3, 32, 28]; expected channels, height and width, of at least 32 x "
+            "32 pixels");
   EXPECT_EQ(message_of<InvalidArgument>([] {
               (void)make_cnn({.input = {1, 12, 12}});
             }),

@@ -40,15 +40,22 @@ void rectify(Values& values) {
 
 Values reference_block(const ImageBatch& images, const ResidualBlockOptions& options,
                        const Arguments& arguments) {
-  const ConvolutionShape first{images, options.out_channels, {3, options.stride, 1}, false};
-  const ImageBatch inner = first.output();
-  const ConvolutionShape second{inner, options.out_channels, {3, 1, 1}, false};
+  const std::size_t channels = options.out_channels, bottleneck = options.bottleneck;
+  std::vector<std::pair<std::size_t, Window>> stages{{channels, {3, options.stride, 1}},
+                                                     {channels, {3, 1, 1}}};
+  if (bottleneck > 0)
+    stages = {{bottleneck, {1, 1, 0}}, {bottleneck, {3, options.stride, 1}}, {channels, {1, 1, 0}}};
   const Values& input = arguments.at("input");
-  Values values = reference::convolution(first, input, arguments.at("conv1.weight"), {});
-  values = normalised(inner, values, arguments, "norm1");
-  rectify(values);
-  values = reference::convolution(second, values, arguments.at("conv2.weight"), {});
-  values = normalised(inner, values, arguments, "norm2");
+  Values values = input;
+  ImageBatch inner = images;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const std::string number = std::to_string(i + 1);
+    const ConvolutionShape shape{inner, stages[i].first, stages[i].second, false};
+    if (i > 0) rectify(values);
+    values = reference::convolution(shape, values, arguments.at("conv" + number + ".weight"), {});
+    inner = shape.output();
+    values = normalised(inner, values, arguments, "norm" + number);
+  }
   Values shortcut = input;
   if (arguments.contains("shortcut_conv.weight")) {
     const ConvolutionShape projection{images, options.out_channels, {1, options.stride, 0}, false};
@@ -100,6 +107,12 @@ TEST(ResidualBlock, MatchesReferenceWithAProjection) {
   expect_matches_reference({.in_channels = 3, .out_channels = 5, .stride = 2}, {4, 3, 7, 6});
   expect_matches_reference({.in_channels = 2, .out_channels = 3}, {3, 2, 4, 5});
   expect_matches_reference({.in_channels = 3, .out_channels = 3, .stride = 2}, {3, 3, 5, 5});
+}
+
+TEST(ResidualBlock, MatchesReferenceWithABottleneck) {
+  expect_matches_reference({.in_channels = 4, .out_channels = 4, .bottleneck = 3}, {3, 4, 5, 6});
+  expect_matches_reference({.in_channels = 3, .out_channels = 5, .stride = 2, .bottleneck = 2},
+                           {4, 3, 7, 6});
 }
 
 TEST(ResidualBlock, NamesItsParametersAndReportsEachOnce) {

@@ -49,6 +49,25 @@ TEST(Resnet, EighteenLayersHaveImageNetStages) {
   EXPECT_EQ(network->forward(varied_tensor({1, 3, 32, 32}, 1), {}).shape(), (Shape{1, 10}));
 }
 
+// The published counts are those of torchvision's resnet50 (ImageNet) and of the usual variant for
+// CIFAR-10.
+TEST(Resnet, FiftyLayersMatchPublishedParameters) {
+  auto network = make_resnet50();
+  EXPECT_EQ(parameter_count(*network), 23520842u);
+  EXPECT_EQ(layer_count(*network), 50u);
+  auto for_large = make_resnet({.channels = {64, 128, 256, 512},
+                                .stage_blocks = {3, 4, 6, 3},
+                                .classes = 1000,
+                                .has_bottlenecks = true,
+                                .has_large_images = true});
+  EXPECT_EQ(parameter_count(*for_large), 25557032u);
+  auto small = make_resnet({.channels = {4, 6},
+                            .stage_blocks = {1, 2},
+                            .has_bottlenecks = true,
+                            .has_large_images = true});
+  EXPECT_EQ(small->forward(varied_tensor({2, 3, 33, 20}, 1), {}).shape(), (Shape{2, 10}));
+}
+
 TEST(Resnet, TakesImagesOfAnySize) {
   auto network = make_resnet({.in_channels = 1, .channels = {4, 6}, .blocks = 1, .classes = 7});
   for (const std::size_t side : {9, 12, 1})
@@ -108,6 +127,14 @@ TEST(Resnet, RefusesNoStagesAndNoBlocks) {
             "make_resnet: 0 stages, 3 blocks per stage; each must be at least 1");
   EXPECT_EQ(message_of<InvalidArgument>([] { (void)make_resnet({.blocks = 0}); }),
             "make_resnet: 3 stages, 0 blocks per stage; each must be at least 1");
+  EXPECT_EQ(message_of<InvalidArgument>([] {
+              (void)make_resnet({.stage_blocks = {1, 0, 2}});
+            }),
+            "make_resnet: 3 stages, 1, 0, 2 blocks per stage; each must be at least 1");
+  EXPECT_EQ(message_of<InvalidArgument>([] {
+              (void)make_resnet({.stage_blocks = {1, 2}});
+            }),
+            "make_resnet: 3 stages, but stage_blocks has 2; give one for each stage");
 }
 
 }  // namespace
