@@ -19,7 +19,8 @@ namespace horo::ops {
 /// Shapes of images are always [batch, channels, height, width], and of filters [out, in, height,
 /// width]. The order of their elements in memory is "host order" (row-major in this shape), or "own
 /// order", which depends on layout(). Other tensors are the same in both orders. Tensors between
-/// layers, parameters and gradients are in own order.
+/// layers, parameters and gradients are in own order. On the CPU, filters are in host order in both
+/// layouts.
 class Backend {
  public:
   explicit Backend(const ImageFormat& format) : format_(format) {}
@@ -42,8 +43,9 @@ class Backend {
   virtual Tensor allocate(Shape shape, DataType type) = 0;
   Tensor allocate(Shape shape) { return allocate(std::move(shape), type()); }
 
-  // Copies between host memory (float32, host order) and this backend (float32, own order). Block
-  // until the copy is complete. The CPU shares the memory instead of copying.
+  // Copies of parameters and buffers between host memory (float32, host order) and this backend
+  // (float32, own order). Block until the copy is complete. The CPU shares the memory instead of
+  // copying.
   virtual Tensor from_host(Tensor host) = 0;
   virtual Tensor to_host(const Tensor& own) = 0;
 
@@ -72,6 +74,32 @@ class Backend {
   /// Features are counted in host order.
   virtual Tensor dropout(Tensor x, const device_kernels::DropoutDraw& draw, Tensor& mask) = 0;
 
+  // Functions of rows and of sequences, which have the same order in every layout.
+
+  /// Normalises the rows of `x` [..., columns]; see LayerNorm. `scale` and `shift` [columns] are
+  /// float32. Replaces `statistics` by what the backward pass needs.
+  virtual Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift,
+                            float epsilon, Tensor& statistics) = 0;
+  /// The gradient by `x`. Overwrites the gradients by scale and shift, float32 [columns].
+  virtual Tensor layer_norm_backward(Tensor dy, const Tensor& x, const Tensor& scale,
+                                     const Tensor& statistics, Tensor& scale_gradient,
+                                     Tensor& shift_gradient) = 0;
+  /// The row of `table` [vocabulary, width] of each of the int32 `tokens` [..., positions]. Adds
+  /// row p of `position_table`, unless that is empty, to position p. Result: [..., positions,
+  /// width]. Throws InvalidArgument for a token outside [0, vocabulary); a device sets its row to
+  /// NaN.
+  virtual Tensor embedding(const Tensor& tokens, const Tensor& table,
+                           const Tensor& position_table) = 0;
+  /// Overwrites the gradients by the tables. `position_gradient` is empty without such a table.
+  virtual void embedding_backward(const Tensor& dy, const Tensor& tokens, Tensor& table_gradient,
+                                  Tensor& position_gradient) = 0;
+  /// Causal self-attention of `qkv`, with shapes as in AttentionShape. Replaces `kept` by what the
+  /// backward pass needs besides the arguments and the result.
+  virtual Tensor attention(const Tensor& qkv, const AttentionShape& shape, Tensor& kept) = 0;
+  /// The gradient by `qkv`; `y` is the result of attention().
+  virtual Tensor attention_backward(const Tensor& dy, const Tensor& y, const Tensor& qkv,
+                                    const AttentionShape& shape, const Tensor& kept) = 0;
+
   /// `to` = `sum` + `values`, computed in float32. `sum` is float32, and `to` is either of the two.
   virtual void add_to(Tensor& to, const Tensor& sum, const Tensor& values) = 0;
   /// Cross-entropy of the softmax of `logits` [targets.count(), classes] and int32 classes.
@@ -85,7 +113,9 @@ class Backend {
   const ImageFormat format_;
 };
 
-/// Host memory, float32 and oneDNN. Lives until the process ends. Thread-safe.
-Backend& cpu_backend();
+/// Host memory, float32 and oneDNN. Lives until the process ends. Thread-safe. Convolutional
+/// networks are faster with channels last, because oneDNN then needs no copies between layouts.
+/// Parameters are the same in both: moving a model between them copies none.
+Backend& cpu_backend(ImageLayout layout = ImageLayout::kChannelsFirst);
 
 }  // namespace horo::ops

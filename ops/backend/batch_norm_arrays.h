@@ -15,8 +15,7 @@ struct BatchNormTraining {
   float* running_mean;
   float* running_variance;
   double momentum;
-  /// Of the batch, for the backward pass: the mean, and on a device 1 / sqrt(variance + epsilon),
-  /// on the CPU the biased variance.
+  /// Of the batch, for the backward pass: the mean, and 1 / sqrt(biased variance + epsilon).
   float* mean;
   float* inverse_deviation;
   const void* addend = nullptr;  ///< null: none

@@ -103,15 +103,18 @@ class Operations {
                                                                DataType type) = 0;
   virtual std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
                                                   const ImageFormat& format) = 0;
-  /// [batch, channels, height, width] to [batch, channels].
-  virtual std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+  /// Averages do not count the padding.
+  virtual std::unique_ptr<PoolOperation> average_pool(const PoolShape& shape,
                                                       const ImageFormat& format) = 0;
+  /// [batch, channels, height, width] to [batch, channels].
+  virtual std::unique_ptr<PoolOperation> global_average_pool(const ImageBatch& input,
+                                                             const ImageFormat& format) = 0;
   /// `epsilon` is added to the variance before the square root.
   virtual std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
                                                          const ImageFormat& format) = 0;
 };
 
-/// The operations of oneDNN for float32 in host memory, with channels first.
+/// The operations of oneDNN for float32 in host memory. Filters are row-major in every layout.
 std::unique_ptr<Operations> make_cpu_operations();
 
 /// Makes operations that run the CPU kernels on a stream of device::HostDevice. Used in tests;

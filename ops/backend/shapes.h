@@ -81,6 +81,20 @@ struct InnerProductShape {
   bool has_bias = true;
 };
 
+/// Self-attention over sequences. Queries, keys and values are one array
+/// [batch, positions, 3, heads, head_size]; the output is [batch, positions, heads, head_size].
+struct AttentionShape {
+  std::size_t batch = 0;
+  std::size_t positions = 0;
+  std::size_t heads = 0;
+  std::size_t head_size = 0;
+
+  /// Features of a position of the output.
+  std::size_t width() const { return heads * head_size; }
+  /// Queries of all heads.
+  std::size_t rows() const { return batch * heads * positions; }
+};
+
 enum class Activation {
   kRelu,
   kGelu,  ///< the one with tanh

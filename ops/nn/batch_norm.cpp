@@ -5,10 +5,13 @@
 #include <utility>
 
 #include "horo/base/error.h"
+#include "ops/backend/device/batch_sums.h"
 #include "ops/nn/initialise.h"
 #include "ops/nn/shape_checks.h"
 
 namespace horo::ops {
+
+using device_kernels::ChannelMoments;
 
 // Vectors [batch, channels] are images of one pixel, so one kernel handles both shapes. Training
 // needs two values per channel, because the unbiased variance divides by their number minus 1.
@@ -45,6 +48,8 @@ void BatchNorm::on_move() {
   input_ = Tensor();
   mean_ = backend().allocate({options_.channels}, DataType::kFloat32);
   deviation_ = backend().allocate({options_.channels}, DataType::kFloat32);
+  sums_ = Tensor();
+  variance_ = Tensor();
 }
 
 Tensor BatchNorm::forward(Tensor input, const Pass& pass) {
@@ -74,17 +79,21 @@ Tensor BatchNorm::normalise(Tensor input, const Tensor& addend, bool has_relu, c
   const bool is_fused = has_relu && operation->can_fuse();
   Tensor output = backend().allocate(shape);
   if (pass.training) {
-    operation->forward_training({.input = input.raw(),
-                                 .scale = weight_.value.data(),
-                                 .shift = bias_.value.data(),
-                                 .output = output.raw(),
-                                 .running_mean = running_mean_.value.data(),
-                                 .running_variance = running_variance_.value.data(),
-                                 .momentum = static_cast<double>(options_.momentum),
-                                 .mean = mean_.data(),
-                                 .inverse_deviation = deviation_.data(),
-                                 .addend = is_fused ? addend.raw() : nullptr,
-                                 .has_relu = is_fused});
+    const BatchNormTraining arrays{.input = input.raw(),
+                                   .scale = weight_.value.data(),
+                                   .shift = bias_.value.data(),
+                                   .output = output.raw(),
+                                   .running_mean = running_mean_.value.data(),
+                                   .running_variance = running_variance_.value.data(),
+                                   .momentum = static_cast<double>(options_.momentum),
+                                   .mean = mean_.data(),
+                                   .inverse_deviation = deviation_.data(),
+                                   .addend = is_fused ? addend.raw() : nullptr,
+                                   .has_relu = is_fused};
+    if (sum_over_ranks_)
+      forward_over_ranks(*operation, images, arrays);
+    else
+      operation->forward_training(arrays);
     // The shared pointer keeps the operation of this shape alive until backward(), even if the
     // cache drops it meanwhile.
     operation_ = operation;
@@ -124,8 +133,63 @@ Tensor BatchNorm::backward_through(Tensor output_gradient, const Tensor& output,
                        .scale_gradient = weight_.gradient.data(),
                        .shift_gradient = bias_.gradient.data(),
                        .output = is_fused ? output.raw() : nullptr});
+  if (sum_over_ranks_) input_gradient = corrected(*operation, input, std::move(input_gradient));
   report(parameters(), ready);
   return input_gradient;
+}
+
+// The statistics of this rank come from a forward_training() whose output is overwritten and whose
+// running statistics do not change.
+void BatchNorm::forward_over_ranks(BatchNormOperation& operation, const ImageBatch& images,
+                                   const BatchNormTraining& arrays) {
+  const std::size_t channels = options_.channels;
+  device::Stream* const stream = backend().device_stream();
+  const ChannelMoments moments{mean_.data(), deviation_.data()};
+  sums_ = backend().allocate({2 * channels + 1}, DataType::kFloat64);
+  variance_ = backend().allocate({channels}, DataType::kFloat32);
+  BatchNormTraining of_rank = arrays;
+  of_rank.momentum = 0;
+  operation.forward_training(of_rank);
+  device_kernels::moments_to_sums(stream, sums_.data<double>(), moments, channels,
+                                  images.count() / channels, options_.epsilon);
+  sum_over_ranks_(weight_.name + ".statistics", sums_);
+  device_kernels::sums_to_moments(stream, sums_.data<double>(), moments, variance_.data(),
+                                  arrays.running_mean, arrays.running_variance, channels,
+                                  options_.momentum, options_.epsilon);
+  operation.forward_inference({.input = arrays.input,
+                               .scale = arrays.scale,
+                               .shift = arrays.shift,
+                               .mean = mean_.data(),
+                               .variance = variance_.data(),
+                               .output = arrays.output,
+                               .addend = arrays.addend,
+                               .has_relu = arrays.has_relu});
+}
+
+// The correction is linear in the normalised input, so another normalisation of the input computes
+// it.
+Tensor BatchNorm::corrected(BatchNormOperation& operation, const Tensor& input,
+                            Tensor input_gradient) {
+  const std::size_t channels = options_.channels;
+  device::Stream* const stream = backend().device_stream();
+  Tensor totals = backend().allocate({2 * channels}, DataType::kFloat64);
+  Tensor factor = backend().allocate({channels}, DataType::kFloat32);
+  Tensor offset = backend().allocate({channels}, DataType::kFloat32);
+  device_kernels::join_as_double(stream, totals.data<double>(), weight_.gradient.data(),
+                                 bias_.gradient.data(), channels);
+  sum_over_ranks_(weight_.name + ".gradients", totals);
+  device_kernels::gradient_correction(stream, factor.data(), offset.data(), weight_.gradient.data(),
+                                      bias_.gradient.data(), totals.data<double>(),
+                                      sums_.data<double>() + 2 * channels, weight_.value.data(),
+                                      deviation_.data(), channels, input.count() / channels);
+  Tensor correction = backend().allocate(input.shape());
+  operation.forward_inference({.input = input.raw(),
+                               .scale = factor.data(),
+                               .shift = offset.data(),
+                               .mean = mean_.data(),
+                               .variance = variance_.data(),
+                               .output = correction.raw()});
+  return backend().add(std::move(input_gradient), correction);
 }
 
 }  // namespace horo::ops

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/backend/shapes.h"
@@ -21,6 +24,10 @@ struct BatchNormOptions {
 /// of one pixel. Throws InvalidArgument if `input` has another shape, or too few values for
 /// training.
 ImageBatch normalised_images(const BatchNormOptions& options, const Shape& input, bool training);
+
+/// Replaces the float64 `values`, in the memory of the backend, by their sums over the ranks,
+/// before later work on the stream of the backend reads them. `name` is the same on all ranks.
+using SumOverRanks = std::function<void(const std::string& name, Tensor& values)>;
 
 /// Normalises every channel of [batch, channels] or [batch, channels, height, width] to mean 0 and
 /// variance 1, then scales by "weight" and shifts by "bias". Training uses the statistics of the
@@ -45,12 +52,23 @@ class BatchNorm : public Layer {
   std::vector<Parameter*> buffers() override { return {&running_mean_, &running_variance_}; }
   const BatchNormOptions& options() const { return options_; }
 
+  /// Uses the statistics of all ranks in training, by sum and count, instead of those of this rank.
+  /// Ranks may have different numbers of samples. Passes are then collective; each calls `sum`
+  /// once. The gradients of the parameters stay those of this rank. Empty: this rank alone. Source:
+  /// Peng et al., "MegDet" (2018).
+  void set_sum_over_ranks(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
+
  private:
   void on_move() override;
   /// forward_relu() with `has_relu`, otherwise forward().
   Tensor normalise(Tensor input, const Tensor& addend, bool has_relu, const Pass& pass);
   /// `output`: the result of forward_relu(); empty: `output_gradient` is by the normalised values.
   Tensor backward_through(Tensor output_gradient, const Tensor& output, const GradientReady& ready);
+  /// Normalises with the statistics of all ranks.
+  void forward_over_ranks(BatchNormOperation& operation, const ImageBatch& images,
+                          const BatchNormTraining& arrays);
+  /// Adds to the gradient by the input what the statistics of all ranks contribute.
+  Tensor corrected(BatchNormOperation& operation, const Tensor& input, Tensor input_gradient);
 
   BatchNormOptions options_;
   Parameter weight_;
@@ -58,11 +76,15 @@ class BatchNorm : public Layer {
   Parameter running_mean_;
   Parameter running_variance_;
   ShapeCache<BatchNormOperation> operations_;
+  SumOverRanks sum_over_ranks_;
   // of the latest training forward:
   std::shared_ptr<BatchNormOperation> operation_;
   Tensor input_;
   Tensor mean_;
   Tensor deviation_;  // see BatchNormTraining::inverse_deviation
+  // with sum_over_ranks_:
+  Tensor sums_;      // of moments_to_sums()
+  Tensor variance_;  // [channels]
 };
 
 }  // namespace horo::ops

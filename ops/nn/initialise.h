@@ -18,6 +18,10 @@ void initialise(Layer& model, std::uint64_t seed, double gain = 1.0);
 /// The same for one parameter.
 void initialise(Parameter& parameter, std::uint64_t seed, double gain = 1.0);
 
+/// Initialises a parameter with two or more dimensions with normal values of mean 0 and the given
+/// standard deviation. A value depends only on the seed, the name of the parameter and its index.
+void initialise_normal(Parameter& parameter, std::uint64_t seed, double deviation);
+
 /// Makes a parameter with a zero gradient. Its value is what initialise() draws for seed 0, or zero
 /// if it has one dimension.
 Parameter make_parameter(std::string name, const Shape& shape);

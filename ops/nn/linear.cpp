@@ -2,15 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+#include <vector>
+
 #include "horo/base/error.h"
 #include "ops/nn/shape_checks.h"
 
 namespace horo::ops {
 
 InnerProductShape inner_product_shape(const LinearOptions& options, const Shape& input) {
-  require_input(input.rank() == 2 && input[1] == options.in_features, "Linear", input,
-                fmt::format("[batch, {}]", options.in_features));
-  return {input[0], options.in_features, options.out_features, options.bias};
+  const std::size_t rank = input.rank();
+  require_input(rank >= 2 && input[rank - 1] == options.in_features, "Linear", input,
+                fmt::format("[batch, ..., {}]", options.in_features));
+  return {input.count() / options.in_features, options.in_features, options.out_features,
+          options.bias};
+}
+
+Shape with_features(const Shape& shape, std::size_t features) {
+  std::vector<std::size_t> dimensions = shape.dimensions();
+  dimensions.back() = features;
+  return Shape(std::move(dimensions));
 }
 
 namespace {
@@ -35,7 +46,7 @@ Linear::Linear(const LinearOptions& options)
 
 WeightedLayer::Plan Linear::make_plan(const Shape& input) const {
   const InnerProductShape shape = inner_product_shape(options_, input);
-  return {{shape.batch, shape.out_features},
+  return {with_features(input, shape.out_features),
           backend().operations().linear(shape, backend().type())};
 }
 

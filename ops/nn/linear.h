@@ -16,10 +16,14 @@ struct LinearOptions {
   bool input_gradient = true;
 };
 
-/// Returns the shape of the product for `input`. Throws InvalidArgument if the shape does not fit.
+/// Returns the shape of the product for `input` [batch, ..., in_features]: its rows are all
+/// dimensions except the last. Throws InvalidArgument if the shape does not fit.
 InnerProductShape inner_product_shape(const LinearOptions& options, const Shape& input);
 
-/// output = input * weight^T + bias: [batch, in_features] to [batch, out_features].
+/// Returns `shape` with the last dimension replaced.
+Shape with_features(const Shape& shape, std::size_t features);
+
+/// output = input * weight^T + bias: [batch, ..., in_features] to [batch, ..., out_features].
 /// Parameters: "weight" [out_features, in_features] and "bias" [out_features]. The weight starts as
 /// initialise() draws it for seed 0, the bias as zero.
 class Linear : public WeightedLayer {

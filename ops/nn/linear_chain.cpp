@@ -21,7 +21,7 @@ LinearChain::LinkPlan LinearChain::plan_of(std::size_t index, const Shape& input
   const Link& link = states_[index].link;
   Operations& operations = backend_.operations();
   const InnerProductShape shape = inner_product_shape(link.linear->options(), input);
-  LinkPlan plan{.output = {shape.batch, shape.out_features},
+  LinkPlan plan{.output = with_features(input, shape.out_features),
                 .linear = operations.linear(shape, backend_.type())};
   // Only the last link can lack an activation.
   if (!link.activation) return plan;
@@ -138,7 +138,8 @@ Tensor LinearChain::backward(Tensor output_gradient, const GradientReady& ready)
   }
   Linear& first = *states_[0].link.linear;
   if (!first.options().input_gradient) return Tensor();
-  Tensor input_gradient = backend_.allocate({gradient.shape()[0], first.options().in_features});
+  Tensor input_gradient =
+      backend_.allocate(with_features(gradient.shape(), first.options().in_features));
   (*plan)[0].linear->backward_data(first.weight().computed().raw(), gradient.raw(),
                                    input_gradient.raw());
   return input_gradient;

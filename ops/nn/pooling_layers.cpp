@@ -4,34 +4,30 @@
 
 #include "horo/base/error.h"
 #include "ops/nn/global_average_pool.h"
-#include "ops/nn/max_pool2d.h"
 #include "ops/nn/shape_checks.h"
 
 namespace horo::ops {
 
-PoolShape pool_shape(const MaxPool2dOptions& options, const Shape& input) {
-  // A stride of 0 means that windows are adjacent and do not overlap.
-  const std::size_t stride = options.stride == 0 ? options.kernel : options.stride;
-  const Window window{options.kernel, stride, options.padding};
-  require_input(
-      input.rank() == 4 && window.fits(input[2]) && window.fits(input[3]), "MaxPool2d", input,
-      fmt::format("[batch, channels, height, width] of at least {} x {} pixels with padding",
-                  window.size, window.size));
-  return {images_of(input), window};
-}
-
-MaxPool2d::MaxPool2d(const MaxPool2dOptions& options) : PoolLayer("MaxPool2d"), options_(options) {
-  HORO_CHECK(options.kernel > 0, "MaxPool2d: kernel is 0; must be at least 1");
+WindowPool::WindowPool(std::string kind, MakeOperation make, const Pool2dOptions& options)
+    : PoolLayer(std::move(kind)), make_(make), options_(options) {
+  HORO_CHECK(options.kernel > 0, this->kind() + ": kernel is 0; must be at least 1");
   // With padding of at most half a window, every window contains a pixel of the image.
   HORO_CHECK(2 * options.padding <= options.kernel,
-             fmt::format("MaxPool2d: padding {} exceeds half of kernel {}", options.padding,
+             fmt::format("{}: padding {} exceeds half of kernel {}", this->kind(), options.padding,
                          options.kernel));
 }
 
-PoolLayer::Plan MaxPool2d::make_plan(const Shape& input) const {
-  const PoolShape shape = pool_shape(options_, input);
+PoolLayer::Plan WindowPool::make_plan(const Shape& input) const {
+  // A stride of 0 means that windows are adjacent and do not overlap.
+  const std::size_t stride = options_.stride == 0 ? options_.kernel : options_.stride;
+  const Window window{options_.kernel, stride, options_.padding};
+  require_input(
+      input.rank() == 4 && window.fits(input[2]) && window.fits(input[3]), kind(), input,
+      fmt::format("[batch, channels, height, width] of at least {} x {} pixels with padding",
+                  window.size, window.size));
+  const PoolShape shape{images_of(input), window};
   return {input, shape_of(shape.output()),
-          backend().operations().max_pool(shape, backend().format())};
+          (backend().operations().*make_)(shape, backend().format())};
 }
 
 ImageBatch averaged_images(const Shape& input) {
@@ -43,7 +39,7 @@ PoolLayer::Plan GlobalAveragePool::make_plan(const Shape& input) const {
   const ImageBatch images = averaged_images(input);
   return {input,
           {images.batch, images.channels},
-          backend().operations().average_pool(images, backend().format())};
+          backend().operations().global_average_pool(images, backend().format())};
 }
 
 // An operation may store what its backward pass needs, so backward() uses the operation of the

@@ -116,7 +116,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
     : options_(checked(options, training)),
       loss_function_(loss),
       device_backend_(make_backend(training)),
-      backend_(device_backend_ ? *device_backend_ : cpu_backend()),
+      backend_(device_backend_ ? *device_backend_ : cpu_backend(ImageLayout::kChannelsLast)),
       trained_(model, checked(optimizer, model), backend_),
       gradients_(context, backend_, model.parameters()),
       sync_(synchronized(context, backend_), exchanged(gradients_, options.op),

@@ -299,8 +299,9 @@ void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport
   report.test_accuracy = evaluation.accuracy();
   report.test_loss = evaluation.loss();
   if (options_.loss->has_classes())
-    display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {})", report.epochs,
-                               100 * evaluation.accuracy(), evaluation.correct, evaluation.count));
+    display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {}), test loss {:.4f}",
+                               report.epochs, 100 * evaluation.accuracy(), evaluation.correct,
+                               evaluation.count, evaluation.loss()));
   else
     display_.print(fmt::format("epoch {}: test loss {:.6f}", report.epochs, evaluation.loss()));
 }

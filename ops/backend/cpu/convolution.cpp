@@ -10,7 +10,7 @@ using dnnl::convolution_backward_weights;
 using dnnl::convolution_forward;
 using dnnl::memory;
 
-/// Converts one argument between the row-major layout of horo and the layout that a primitive
+/// Converts one argument between the layout of horo and the layout that a primitive
 /// prefers. Equal layouts need no copy; otherwise this owns an array in the layout of the primitive
 /// and the reorders. Used from one thread at a time.
 class BlockedArgument {
@@ -69,32 +69,35 @@ void BlockedArgument::store(const Processor& processor) {
 // Direct convolution: Winograd's algorithm multiplies less, but loses accuracy.
 constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
-/// The descriptions of all arguments, row-major, and of the window.
+/// The descriptions of all arguments as horo has them, and of the window.
 struct Description {
-  explicit Description(const ConvolutionShape& shape) {
-    const auto describe = [](const ImageBatch& images) {
-      return row_major({images.batch, images.channels, images.height, images.width});
-    };
+  Description(const ConvolutionShape& shape, ImageLayout layout_) : layout(layout_) {
     const Window& window = shape.window;
-    input = describe(shape.input);
-    output = describe(shape.output());
+    input = images_in(layout, shape.input);
+    output = images_in(layout, shape.output());
     weights = row_major({shape.out_channels, shape.input.channels, window.size, window.size});
     if (shape.has_bias) bias = row_major({shape.out_channels});
     strides.assign(2, static_cast<memory::dim>(window.stride));
     padding.assign(2, static_cast<memory::dim>(window.padding));
   }
 
+  /// The layout of images that a primitive is asked for. With channels first it is left to oneDNN:
+  /// a blocked layout makes the convolution much faster, by more than the reorders of
+  /// BlockedArgument cost. oneDNN computes about as fast with channels last as in a blocked layout.
+  memory::desc wanted(const memory::desc& images) const {
+    return layout == ImageLayout::kChannelsLast ? images : any_layout(images);
+  }
+
+  ImageLayout layout;
   memory::desc input, output, weights, bias;
   memory::dims strides, padding;
 };
 
-// The layouts of input, weights and output are left to oneDNN. A blocked layout makes the
-// convolution much faster than a row-major one, by more than the reorders of BlockedArgument cost.
 convolution_forward::primitive_desc plan_forward(const Processor& processor,
                                                  const Description& at) {
   return {
-      {dnnl::prop_kind::forward_training, kAlgorithm, any_layout(at.input), any_layout(at.weights),
-       at.bias, any_layout(at.output), at.strides, at.padding, at.padding},
+      {dnnl::prop_kind::forward_training, kAlgorithm, at.wanted(at.input), any_layout(at.weights),
+       at.bias, at.wanted(at.output), at.strides, at.padding, at.padding},
       own_scratch(),
       processor.engine};
 }
@@ -137,15 +140,15 @@ struct ConvolutionKernel::State {
     BlockedArgument weights, output_gradient, input_gradient;
   };
 
-  explicit State(const ConvolutionShape& shape)
-      : at(shape),
+  State(const ConvolutionShape& shape, ImageLayout layout)
+      : at(shape, layout),
         forward_plan(plan_forward(processor, at)),
         forward(processor, at, forward_plan) {}
 
   BackwardWeights& backward_weights() {
     if (!backward_weights_) {
       const convolution_backward_weights::primitive_desc plan(
-          {kAlgorithm, any_layout(at.input), any_layout(at.weights), at.bias, any_layout(at.output),
+          {kAlgorithm, at.wanted(at.input), any_layout(at.weights), at.bias, at.wanted(at.output),
            at.strides, at.padding, at.padding},
           own_scratch(), processor.engine, forward_plan);
       backward_weights_ = std::make_unique<BackwardWeights>(processor, at, plan);
@@ -156,7 +159,7 @@ struct ConvolutionKernel::State {
   BackwardData& backward_data() {
     if (!backward_data_) {
       const convolution_backward_data::primitive_desc plan(
-          {kAlgorithm, any_layout(at.input), any_layout(at.weights), any_layout(at.output),
+          {kAlgorithm, at.wanted(at.input), any_layout(at.weights), at.wanted(at.output),
            at.strides, at.padding, at.padding},
           own_scratch(), processor.engine, forward_plan);
       backward_data_ = std::make_unique<BackwardData>(processor, at, plan);
@@ -175,8 +178,8 @@ struct ConvolutionKernel::State {
   std::unique_ptr<BackwardData> backward_data_;
 };
 
-ConvolutionKernel::ConvolutionKernel(const ConvolutionShape& shape)
-    : state_(guarded("convolution", [&] { return std::make_unique<State>(shape); })) {}
+ConvolutionKernel::ConvolutionKernel(const ConvolutionShape& shape, ImageLayout layout)
+    : state_(guarded("convolution", [&] { return std::make_unique<State>(shape, layout); })) {}
 
 ConvolutionKernel::~ConvolutionKernel() = default;
 

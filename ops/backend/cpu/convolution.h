@@ -6,13 +6,15 @@
 
 namespace horo::ops::cpu {
 
-/// Two-dimensional convolution of one fixed shape. Arrays are row-major with the dimensions of
-/// ConvolutionShape; internally oneDNN uses the layout it prefers. Primitives are built on first
-/// use and kept. Given the same inputs and number of threads, the results have the same bits. Used
-/// from one thread at a time; throws horo::Error if oneDNN fails.
+/// Two-dimensional convolution of one fixed shape. Images are in the given layout. Weights are
+/// row-major with the dimensions of ConvolutionShape. oneDNN uses the layout it prefers for
+/// weights, and for images with channels first; the others need no copy. Primitives are built on
+/// first use and kept. Given the same inputs and number of threads, the results have the same bits.
+/// Used from one thread at a time; throws horo::Error if oneDNN fails.
 class ConvolutionKernel {
  public:
-  explicit ConvolutionKernel(const ConvolutionShape& shape);
+  explicit ConvolutionKernel(const ConvolutionShape& shape,
+                             ImageLayout layout = ImageLayout::kChannelsFirst);
   ~ConvolutionKernel();
   ConvolutionKernel(const ConvolutionKernel&) = delete;
   ConvolutionKernel& operator=(const ConvolutionKernel&) = delete;

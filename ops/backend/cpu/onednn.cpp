@@ -40,6 +40,14 @@ memory::desc row_major(std::initializer_list<std::size_t> dimensions) {
   return row_major(std::span(dimensions.begin(), dimensions.size()));
 }
 
+memory::desc images_in(ImageLayout layout, const ImageBatch& images) {
+  const auto dim = [](std::size_t extent) { return static_cast<memory::dim>(extent); };
+  return memory::desc(
+      {dim(images.batch), dim(images.channels), dim(images.height), dim(images.width)},
+      memory::data_type::f32,
+      layout == ImageLayout::kChannelsLast ? memory::format_tag::nhwc : memory::format_tag::nchw);
+}
+
 memory::desc any_layout(const memory::desc& description) {
   return memory::desc(description.dims(), memory::data_type::f32, memory::format_tag::any);
 }

@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "horo/base/error.h"
+#include "ops/backend/shapes.h"
 
 // Private to ops/backend/cpu: what its kernels share for oneDNN.
 
@@ -23,6 +24,8 @@ struct Processor {
 /// A dense row-major float32 array of these dimensions.
 dnnl::memory::desc row_major(std::span<const std::size_t> dimensions);
 dnnl::memory::desc row_major(std::initializer_list<std::size_t> dimensions);
+/// Float32 images in this layout.
+dnnl::memory::desc images_in(ImageLayout layout, const ImageBatch& images);
 /// The same dimensions, in whatever layout the primitive prefers.
 dnnl::memory::desc any_layout(const dnnl::memory::desc& description);
 

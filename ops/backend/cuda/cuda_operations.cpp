@@ -318,8 +318,12 @@ class CudaOperations : public Operations {
                                           const ImageFormat& format) override {
     return std::make_unique<CudaPool>(work_, cuda::PoolKernel::largest(shape, format));
   }
-  std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+  std::unique_ptr<PoolOperation> average_pool(const PoolShape& shape,
                                               const ImageFormat& format) override {
+    return std::make_unique<CudaPool>(work_, cuda::PoolKernel::average(shape, format));
+  }
+  std::unique_ptr<PoolOperation> global_average_pool(const ImageBatch& input,
+                                                     const ImageFormat& format) override {
     return std::make_unique<CudaPool>(work_, cuda::PoolKernel::average_of_planes(input, format));
   }
   std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,

@@ -126,6 +126,16 @@ PoolingDescription PoolingDescription::largest(const Window& window) {
   return {CUDNN_POOLING_MAX_DETERMINISTIC, side, side, to_int(window.padding), stride, stride};
 }
 
+PoolingDescription PoolingDescription::average(const Window& window) {
+  const int side = to_int(window.size), stride = to_int(window.stride);
+  return {CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING,
+          side,
+          side,
+          to_int(window.padding),
+          stride,
+          stride};
+}
+
 PoolingDescription PoolingDescription::average_of_plane(std::size_t height, std::size_t width) {
   const int down = to_int(height), right = to_int(width);
   return {CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING, down, right, 0, down, right};

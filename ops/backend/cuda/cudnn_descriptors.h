@@ -70,6 +70,8 @@ class PoolingDescription {
  public:
   /// The largest value of each window. Of equal values, the same pixel is chosen in every run.
   static PoolingDescription largest(const Window& window);
+  /// The average of each window, without the padding.
+  static PoolingDescription average(const Window& window);
   /// The average of a whole plane.
   static PoolingDescription average_of_plane(std::size_t height, std::size_t width);
   cudnnPoolingDescriptor_t get() const { return descriptor_.get(); }

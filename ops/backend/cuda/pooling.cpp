@@ -22,6 +22,10 @@ PoolKernel PoolKernel::largest(const PoolShape& shape, const ImageFormat& format
   return {PoolingDescription::largest(shape.window), shape.input, format};
 }
 
+PoolKernel PoolKernel::average(const PoolShape& shape, const ImageFormat& format) {
+  return {PoolingDescription::average(shape.window), shape.input, format};
+}
+
 PoolKernel PoolKernel::average_of_planes(const ImageBatch& input, const ImageFormat& format) {
   return {PoolingDescription::average_of_plane(input.height, input.width), input, format};
 }

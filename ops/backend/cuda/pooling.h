@@ -6,13 +6,15 @@
 
 namespace horo::ops::cuda {
 
-/// Pooling of one fixed shape: the largest value of each window, or the average of each plane.
-/// Arrays are in GPU memory in the given format. Work is submitted to the stream and needs no
+/// Pooling of one fixed shape: the largest value or the average of each window, or the average of
+/// each plane. Arrays are in GPU memory in the given format. Work is submitted to the stream and needs no
 /// workspace. Used from one thread at a time.
 class PoolKernel {
  public:
-  /// Neither function needs a GPU.
+  /// None of these functions needs a GPU.
   static PoolKernel largest(const PoolShape& shape, const ImageFormat& format = {});
+  /// Averages do not count the padding.
+  static PoolKernel average(const PoolShape& shape, const ImageFormat& format = {});
   /// [batch, channels, height, width] to [batch, channels, 1, 1].
   static PoolKernel average_of_planes(const ImageBatch& input, const ImageFormat& format = {});
 

@@ -50,6 +50,20 @@ class DeviceBackend : public Backend {
   Tensor gelu_backward(Tensor dy, const Tensor& x) override;
   Tensor dropout(Tensor x, const device_kernels::DropoutDraw& draw, Tensor& mask) override;
 
+  Tensor layer_norm(const Tensor& x, const Tensor& scale, const Tensor& shift, float epsilon,
+                    Tensor& statistics) override;
+  Tensor layer_norm_backward(Tensor dy, const Tensor& x, const Tensor& scale,
+                             const Tensor& statistics, Tensor& scale_gradient,
+                             Tensor& shift_gradient) override;
+  Tensor embedding(const Tensor& tokens, const Tensor& table,
+                   const Tensor& position_table) override;
+  void embedding_backward(const Tensor& dy, const Tensor& tokens, Tensor& table_gradient,
+                          Tensor& position_gradient) override;
+  /// Heads have at most device_kernels::kMaxHeadSize features; otherwise throws InvalidArgument.
+  Tensor attention(const Tensor& qkv, const AttentionShape& shape, Tensor& kept) override;
+  Tensor attention_backward(const Tensor& dy, const Tensor& y, const Tensor& qkv,
+                            const AttentionShape& shape, const Tensor& kept) override;
+
   void add_to(Tensor& to, const Tensor& sum, const Tensor& values) override;
   /// A class out of range sets the loss and the gradient of its row to NaN.
   void cross_entropy(const Tensor& logits, const Tensor& targets,

@@ -42,47 +42,70 @@ struct Gather {
   }
 };
 
-// Each block updates one strip of the row of one used token. No other block writes there, so no
-// atomics are needed.
-template <typename T>
-struct AddUses {
+/// The rows of dy whose token is that of the row of the table.
+struct RowsOfToken {
+  const std::int32_t* tokens;
+  std::size_t count;
+
+  template <typename Use>
+  HORO_KERNEL void for_each(std::size_t token, const Use& use) const {
+    for (std::size_t i = 0; i < count; ++i)
+      if (tokens[i] == static_cast<std::int32_t>(token)) use(i);
+  }
+};
+
+/// Every period-th row of dy.
+struct RowsOfPosition {
+  std::size_t rows, period;
+
+  template <typename Use>
+  HORO_KERNEL void for_each(std::size_t position, const Use& use) const {
+    if (position >= period) return;
+    for (std::size_t i = position; i < rows; i += period) use(i);
+  }
+};
+
+/// Each block writes one strip of one row of the gradient. No other block writes there, so no
+/// atomics are needed. `Rows` selects the rows of dy that belong to it.
+template <typename T, typename Rows>
+struct SumRows {
   static constexpr unsigned kCount = kPerVector<T>;
   static constexpr std::size_t kStrip = kThreads * kCount;
 
-  float* dtable;
+  T* sums;
   const T* dy;
   std::size_t width;
-  const std::uint32_t* places;
-  const TokenUses* uses;
+  Rows rows;
 
   HORO_KERNEL std::size_t strips() const { return (width + kStrip - 1) / kStrip; }
 
   HORO_KERNEL void operator()(const device::ThreadIndex& place) const {
-    const TokenUses use = uses[place.block / strips()];
+    const std::size_t row = place.block / strips();
     const std::size_t begin = place.block % strips() * kStrip;
     const std::size_t end = begin + kStrip < width ? begin + kStrip : width;
     const bool aligned =
-        device::is_vector_aligned(dy) && device::is_vector_aligned(dtable) && width % kCount == 0;
+        device::is_vector_aligned(dy) && device::is_vector_aligned(sums) && width % kCount == 0;
     for_each_piece<kCount>(begin, end, aligned, place.thread, kThreads,
-                           [&](auto piece, std::size_t at) { add(piece, use, at); });
+                           [&](auto piece, std::size_t at) { add(piece, row, at); });
   }
 
  private:
   template <unsigned kSize>
-  HORO_KERNEL void add(Piece<kSize>, const TokenUses& use, std::size_t at) const {
+  HORO_KERNEL void add(Piece<kSize>, std::size_t row, std::size_t at) const {
     float sum[kSize] = {};
-    for (std::uint32_t i = use.first; i < use.last; ++i) {
+    rows.for_each(row, [&](std::size_t i) {
       float values[kSize];
-      load_piece(values, dy + places[i] * width + at);
+      load_piece(values, dy + i * width + at);
       for (unsigned e = 0; e < kSize; ++e) sum[e] += values[e];
-    }
-    float* to = dtable + static_cast<std::size_t>(use.token) * width + at;
-    float before[kSize];
-    load_piece(before, to);
-    for (unsigned e = 0; e < kSize; ++e) sum[e] += before[e];
-    store_piece(to, sum);
+    });
+    store_piece(sums + row * width + at, sum);
   }
 };
+
+template <typename T, typename Rows>
+void sum_rows(device::Stream& stream, std::size_t count, const SumRows<T, Rows>& kernel) {
+  device::launch(stream, {static_cast<unsigned>(count * kernel.strips()), kThreads}, kernel);
+}
 
 }  // namespace
 
@@ -94,17 +117,25 @@ void embedding_forward(device::Stream& stream, T* y, const T* table, const std::
 }
 
 template <typename T>
-void embedding_backward(device::Stream& stream, float* dtable, const T* dy, std::size_t width,
-                        const std::uint32_t* places, const TokenUses* uses, std::size_t count) {
-  const AddUses<T> kernel{dtable, dy, width, places, uses};
-  device::launch(stream, {static_cast<unsigned>(count * kernel.strips()), kThreads}, kernel);
+void embedding_backward(device::Stream& stream, T* dtable, const T* dy, const std::int32_t* tokens,
+                        const EmbeddingShape& shape) {
+  sum_rows(stream, shape.vocabulary,
+           SumRows<T, RowsOfToken>{dtable, dy, shape.width, {tokens, shape.tokens}});
 }
 
-#define HORO_INSTANTIATE(T)                                                           \
-  template void embedding_forward(device::Stream&, T*, const T*, const std::int32_t*, \
-                                  const EmbeddingShape&, const T*, std::size_t);      \
-  template void embedding_backward(device::Stream&, float*, const T*, std::size_t,    \
-                                   const std::uint32_t*, const TokenUses*, std::size_t);
+template <typename T>
+void positions_backward(device::Stream& stream, T* dpositions, std::size_t positions, const T* dy,
+                        std::size_t rows, std::size_t period, std::size_t width) {
+  sum_rows(stream, positions, SumRows<T, RowsOfPosition>{dpositions, dy, width, {rows, period}});
+}
+
+#define HORO_INSTANTIATE(T)                                                                 \
+  template void embedding_forward(device::Stream&, T*, const T*, const std::int32_t*,       \
+                                  const EmbeddingShape&, const T*, std::size_t);            \
+  template void embedding_backward(device::Stream&, T*, const T*, const std::int32_t*,      \
+                                   const EmbeddingShape&);                                  \
+  template void positions_backward(device::Stream&, T*, std::size_t, const T*, std::size_t, \
+                                   std::size_t, std::size_t);
 HORO_INSTANTIATE(float)
 HORO_INSTANTIATE(Float16)
 HORO_INSTANTIATE(BFloat16)

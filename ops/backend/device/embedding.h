@@ -2,8 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <vector>
 
 #include "horo/base/float16.h"
 #include "horo/device/stream.h"
@@ -23,29 +21,20 @@ void embedding_forward(device::Stream& stream, T* y, const T* table, const std::
                        const EmbeddingShape& shape, const T* positions = nullptr,
                        std::size_t period = 1);
 
-/// The uses of one token.
-struct TokenUses {
-  std::int32_t token;
-  std::uint32_t first, last;  ///< in TokenOrder::places
-};
-
-/// Which rows of a batch contribute to the gradient of each token; in host memory.
-struct TokenOrder {
-  std::vector<std::uint32_t> places;  ///< of all tokens in the batch, by token, then by place
-  std::vector<TokenUses> uses;        ///< of each token that is used, in ascending order
-};
-
-/// Sorts the tokens of a batch, which are in host memory, by counting, in tokens.size() +
-/// vocabulary steps. Throws InvalidArgument for a token outside [0, vocabulary).
-TokenOrder sort_tokens(std::span<const std::int32_t> tokens, std::size_t vocabulary);
-
-/// Adds to dtable[token] the sum of the rows of dy at the positions of the token, in the order of
-/// the positions. Uses no atomics, so results have the same bits in every run. `places` and the
-/// `count` elements of `uses` are the result of sort_tokens(). Cost: dy is read once, and the rows
-/// of used tokens are read and written once. The time depends on the most frequent token, whose
-/// rows are added one after the other.
+/// Overwrites dtable [vocabulary, width]: row t is the sum of the rows of dy [tokens, width] whose
+/// token is t, in the order of the batch, and zero for a token without rows. Uses no atomics, so
+/// results have the same bits in every run. Cost: dy is read once, dtable is written once, and each
+/// row of the table reads all tokens, from the cache. The time depends on the most frequent token,
+/// whose rows are added one after the other.
 template <typename T>
-void embedding_backward(device::Stream& stream, float* dtable, const T* dy, std::size_t width,
-                        const std::uint32_t* places, const TokenUses* uses, std::size_t count);
+void embedding_backward(device::Stream& stream, T* dtable, const T* dy, const std::int32_t* tokens,
+                        const EmbeddingShape& shape);
+
+/// Overwrites dpositions [positions, width], the gradient of the table that embedding_forward()
+/// adds: row p is the sum of rows p, p + period, p + 2 period, ... of dy [rows, width], and zero
+/// for p >= period. Cost: dy is read once and dpositions is written once.
+template <typename T>
+void positions_backward(device::Stream& stream, T* dpositions, std::size_t positions, const T* dy,
+                        std::size_t rows, std::size_t period, std::size_t width);
 
 }  // namespace horo::ops::device_kernels

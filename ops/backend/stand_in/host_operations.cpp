@@ -184,11 +184,12 @@ class HostWeighted : public WeightedOperation {
   Arrays arrays_;
 };
 
-class HostMaxPool : public PoolOperation {
+class HostPool : public PoolOperation {
  public:
-  HostMaxPool(device::Stream& stream, const PoolShape& shape, const ImageFormat& format)
+  HostPool(device::Stream& stream, cpu::PoolKernel::Kind kind, const PoolShape& shape,
+           const ImageFormat& format)
       : stream_(stream),
-        kernel_(std::make_shared<cpu::MaxPoolKernel>(shape)),
+        kernel_(std::make_shared<cpu::PoolKernel>(kind, shape)),
         input_(shape.input, format),
         output_(shape.output(), format) {}
 
@@ -214,36 +215,41 @@ class HostMaxPool : public PoolOperation {
 
  private:
   device::Stream& stream_;
-  std::shared_ptr<cpu::MaxPoolKernel> kernel_;
+  std::shared_ptr<cpu::PoolKernel> kernel_;
   HostArray input_, output_;
 };
 
 /// The gradient of an average does not depend on the values, so backward() ignores the input and
 /// the output.
-class HostAveragePool : public PoolOperation {
+class HostGlobalAveragePool : public PoolOperation {
  public:
-  HostAveragePool(device::Stream& stream, const ImageBatch& input, const ImageFormat& format)
-      : stream_(stream), input_(input, format), output_(input.batch, input.channels, format.type) {}
+  HostGlobalAveragePool(device::Stream& stream, const ImageBatch& shape, const ImageFormat& format)
+      : stream_(stream),
+        shape_(shape),
+        input_(shape, format),
+        output_(shape.batch, shape.channels, format.type) {}
 
   void forward(const void* input, void* output, bool) override {
-    device::submit(stream_, [=, from = input_, to = output_] {
+    device::submit(stream_, [=, shape = shape_, from = input_, to = output_] {
       std::vector<float> y(to.count());
-      cpu::global_average_pool(read(from, input), from.pixels, y);
+      cpu::global_average_pool(shape, ImageLayout::kChannelsFirst, read(from, input), y);
       write(to, y, output);
     });
   }
   bool reads_forward_arrays() const override { return false; }
   void backward(const void*, const void*, const void* output_gradient,
                 void* input_gradient) override {
-    device::submit(stream_, [=, from = input_, to = output_] {
+    device::submit(stream_, [=, shape = shape_, from = input_, to = output_] {
       std::vector<float> dx(from.count());
-      cpu::global_average_pool_backward(read(to, output_gradient), from.pixels, dx);
+      cpu::global_average_pool_backward(shape, ImageLayout::kChannelsFirst,
+                                        read(to, output_gradient), dx);
       write(from, dx, input_gradient);
     });
   }
 
  private:
   device::Stream& stream_;
+  ImageBatch shape_;
   HostArray input_, output_;
 };
 
@@ -363,11 +369,15 @@ class HostOperations : public Operations {
   }
   std::unique_ptr<PoolOperation> max_pool(const PoolShape& shape,
                                           const ImageFormat& format) override {
-    return std::make_unique<HostMaxPool>(stream_, shape, format);
+    return std::make_unique<HostPool>(stream_, cpu::PoolKernel::Kind::kLargest, shape, format);
   }
-  std::unique_ptr<PoolOperation> average_pool(const ImageBatch& input,
+  std::unique_ptr<PoolOperation> average_pool(const PoolShape& shape,
                                               const ImageFormat& format) override {
-    return std::make_unique<HostAveragePool>(stream_, input, format);
+    return std::make_unique<HostPool>(stream_, cpu::PoolKernel::Kind::kAverage, shape, format);
+  }
+  std::unique_ptr<PoolOperation> global_average_pool(const ImageBatch& input,
+                                                     const ImageFormat& format) override {
+    return std::make_unique<HostGlobalAveragePool>(stream_, input, format);
   }
   std::unique_ptr<BatchNormOperation> batch_norm(const ImageBatch& shape, float epsilon,
                                                  const ImageFormat& format) override {

@@ -1,5 +1,6 @@
 // Each error is one line that names the layer, the actual and the expected value.
 #include "horo/base/error.h"
+#include "ops/nn/avg_pool2d.h"
 #include "ops/nn/batch_norm.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/flatten.h"
@@ -23,9 +24,9 @@ std::string forward_error(Layer& layer, const Shape& shape) {
 TEST(LayerErrors, InputShapes) {
   Linear linear({.in_features = 784, .out_features = 10});
   EXPECT_EQ(forward_error(linear, {128, 1, 28, 28}),
-            "Linear: input has shape [128, 1, 28, 28]; expected [batch, 784]");
+            "Linear: input has shape [128, 1, 28, 28]; expected [batch, ..., 784]");
   EXPECT_EQ(forward_error(linear, {0, 784}),
-            "Linear: input has shape [0, 784]; expected [batch, 784]");
+            "Linear: input has shape [0, 784]; expected [batch, ..., 784]");
   Conv2d convolution({.in_channels = 3, .out_channels = 8, .kernel = 5});
   EXPECT_EQ(forward_error(convolution, {4, 1, 28, 28}),
             "Conv2d: input has shape [4, 1, 28, 28]; expected [batch, 3, height, width] of at "
@@ -55,7 +56,7 @@ TEST(LayerErrors, SequentialNamesTheLayer) {
   Sequential network;
   network.add("head", std::move(inner));
   EXPECT_EQ(forward_error(network, {3, 5}),
-            "layer 'head': layer 'fc': Linear: input has shape [3, 5]; expected [batch, 4]");
+            "layer 'head': layer 'fc': Linear: input has shape [3, 5]; expected [batch, ..., 4]");
 }
 
 TEST(LayerErrors, Backward) {
@@ -82,6 +83,8 @@ TEST(LayerErrors, Options) {
             "least 1");
   EXPECT_EQ(message_of<InvalidArgument>([] { MaxPool2d({.kernel = 3, .padding = 2}); }),
             "MaxPool2d: padding 2 exceeds half of kernel 3");
+  EXPECT_EQ(message_of<InvalidArgument>([] { AvgPool2d({.kernel = 0}); }),
+            "AvgPool2d: kernel is 0; must be at least 1");
   EXPECT_EQ(message_of<InvalidArgument>([] { BatchNorm(BatchNormOptions{}); }),
             "BatchNorm: channels is 0; must be at least 1");
 }

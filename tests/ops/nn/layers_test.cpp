@@ -1,5 +1,6 @@
 // Every layer through the Layer interface: its results against the reference, what it keeps between
 // forward and backward, and when it reports its gradients.
+#include "ops/nn/avg_pool2d.h"
 #include "ops/nn/conv2d.h"
 #include "ops/nn/flatten.h"
 #include "ops/nn/gelu.h"
@@ -104,6 +105,30 @@ TEST(MaxPool2d, StrideDefaultsToTheKernel) {
   MaxPool2d layer({.kernel = 3});
   EXPECT_EQ(layer.forward(varied_tensor({1, 2, 9, 10}, 1), kInference).shape(),
             (Shape{1, 2, 3, 3}));
+}
+
+TEST(AvgPool2d, AveragesWindowsWithoutThePadding) {
+  AvgPool2d layer({.kernel = 3, .stride = 2, .padding = 1});
+  const Tensor input = varied_tensor({2, 3, 5, 6}, 1);
+  const Tensor output = layer.forward(input.clone(), kTraining);
+  ASSERT_EQ(output.shape(), (Shape{2, 3, 3, 3}));
+  const Tensor output_gradient = varied_tensor(output.shape(), 2);
+  reference::Values expected(output.count()), gradient(input.count());
+  for (std::size_t plane = 0; plane < 6; ++plane)
+    for (std::size_t at = 0; at < 9; ++at) {
+      std::vector<std::size_t> pixels;
+      for (std::size_t y = 2 * (at / 3); y < 2 * (at / 3) + 3; ++y)
+        for (std::size_t x = 2 * (at % 3); x < 2 * (at % 3) + 3; ++x)  // from the padded corner
+          if (y >= 1 && y < 6 && x >= 1 && x < 7)
+            pixels.push_back(30 * plane + 6 * (y - 1) + x - 1);
+      const auto count = static_cast<double>(pixels.size());
+      for (const std::size_t pixel : pixels) {
+        expected[9 * plane + at] += static_cast<double>(input.values()[pixel]) / count;
+        gradient[pixel] += static_cast<double>(output_gradient.values()[9 * plane + at]) / count;
+      }
+    }
+  expect_close(output.values(), expected, 1e-6);
+  expect_close(layer.backward(output_gradient.clone(), {}).values(), gradient, 1e-6);
 }
 
 TEST(GlobalAveragePool, AveragesPlanesAndSharesGradientsOut) {

@@ -22,7 +22,7 @@ TEST_P(MaxPool, MatchesReference) {
   const auto input = varied_values(shape.input.count(), 1);
   const auto output_gradient = varied_values(shape.output().count(), 2);
   const auto expected = reference::max_pool(shape, in_double(input));
-  cpu::MaxPoolKernel kernel(shape);
+  cpu::PoolKernel kernel(cpu::PoolKernel::Kind::kLargest, shape);
 
   std::vector<float> output(shape.output().count());
   kernel.forward_inference(input.data(), output.data());
@@ -44,7 +44,7 @@ TEST_P(MaxPool, InferenceBetweenForwardAndBackwardChangesNothing) {
   const auto other = varied_values(shape.input.count(), 5);
   const auto output_gradient = varied_values(shape.output().count(), 2);
   const auto gradient = [&](bool with_inference) {
-    cpu::MaxPoolKernel kernel(shape);
+    cpu::PoolKernel kernel(cpu::PoolKernel::Kind::kLargest, shape);
     std::vector<float> output(shape.output().count());
     std::vector<float> result(input.size());
     kernel.forward_training(input.data(), output.data());

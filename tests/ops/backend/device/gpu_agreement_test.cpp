@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "horo/device/gpu.h"
+#include "ops/backend/device/attention.h"
 #include "ops/backend/device/batch_norm.h"
 #include "ops/backend/device/dropout.h"
 #include "ops/backend/device/elementwise.h"
@@ -194,14 +195,34 @@ TEST(GpuAgreement, EmbeddingAndDropout) {
                           arrays.give(tokens), {kTokens, kVocabulary, kWidth});
         dropout(arrays.stream(), y, y, kTokens, kWidth,
                 {99, arrays.give(samples), 0.25f, 4 / 3.0f});
-        const TokenOrder order = sort_tokens(tokens, kVocabulary);
-        auto* dtable = arrays.room<float>(kVocabulary * kWidth);
-        embedding_backward(arrays.stream(), dtable, y, kWidth, arrays.give(order.places),
-                           arrays.give(order.uses), order.uses.size());
+        auto* dtable = arrays.room<Float16>(kVocabulary * kWidth);
+        embedding_backward(arrays.stream(), dtable, y, arrays.give(tokens),
+                           {kTokens, kVocabulary, kWidth});
         arrays.take(y, kTokens * kWidth);
         arrays.take(dtable, kVocabulary * kWidth);
       },
       1e-5);
+}
+
+TEST(GpuAgreement, Attention) {
+  compare(
+      [](Arrays& arrays) {
+        for (const std::size_t head_size : {24, 64, 128}) {
+          const AttentionShape shape{2, 150, 3, head_size};
+          const std::size_t count = shape.batch * shape.positions * shape.width();
+          auto* qkv = arrays.give(varied_values(3 * count, 1));
+          auto* dy = arrays.give(varied_values(count, 2));
+          auto* y = arrays.room<float>(count);
+          auto* dqkv = arrays.room<float>(3 * count);
+          auto* log_sums = arrays.room<float>(shape.rows());
+          attention_forward(arrays.stream(), y, log_sums, qkv, shape);
+          attention_backward(arrays.stream(), dqkv, dy, y, qkv, log_sums,
+                             arrays.room<float>(shape.rows()), shape);
+          arrays.take(y, count);
+          arrays.take(dqkv, 3 * count);
+        }
+      },
+      1e-4);
 }
 
 template <typename T>

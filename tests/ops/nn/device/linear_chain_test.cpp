@@ -100,11 +100,11 @@ TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)host.forward(side.give(Tensor::zeros({3, 7})), {.training = true});
             }),
-            "layer 'fc1': Linear: input has shape [3, 7]; expected [batch, 6]");
+            "layer 'fc1': Linear: input has shape [3, 7]; expected [batch, ..., 6]");
   EXPECT_EQ(message_of<InvalidArgument>([&] {
               (void)host.forward(side.give(Tensor::zeros({3, 6})), {.training = true});
             }),
-            "layer 'fc2': Linear: input has shape [3, 8]; expected [batch, 9]");
+            "layer 'fc2': Linear: input has shape [3, 8]; expected [batch, ..., 9]");
 
   Sequential with_end;
   with_end.add("fc", Linear({.in_features = 6, .out_features = 8})).add("end", Relu());

@@ -43,8 +43,9 @@ class DeviceSide {
     backend_.transfer().upload(values, tensor, backend_.stream());
     return tensor;
   }
-  /// Values as layers get them.
+  /// Values as layers get them; tokens stay int32.
   Tensor give(const Tensor& values) {
+    if (values.type() == DataType::kInt32) return give_tokens(values);
     return backend_.in_own_order(upload(values), backend_.type());
   }
   /// The values of a tensor of a layer, in host order.
@@ -57,6 +58,13 @@ class DeviceSide {
   }
 
  private:
+  Tensor give_tokens(const Tensor& tokens) {
+    Tensor result = backend_.allocate(tokens.shape(), tokens.type());
+    backend_.stream().copy(result.raw(), tokens.raw(), tokens.bytes());
+    backend_.stream().synchronize();
+    return result;
+  }
+
   std::unique_ptr<device::Device> device_ = device::make_device();
   DeviceBackend backend_;
   std::optional<device::DeviceArray<std::uint64_t>> samples_;
@@ -84,8 +92,10 @@ class NetworkPair {
 
   /// A training step on an input of that shape.
   void expect_same_step(const Shape& input, std::uint32_t seed, const Tolerance& tolerance) {
-    const Tensor values = varied_tensor(input, seed);
-    const auto samples = sample_indices(input[0], 100 + seed);
+    expect_same_step(varied_tensor(input, seed), seed, tolerance);
+  }
+  void expect_same_step(const Tensor& values, std::uint32_t seed, const Tolerance& tolerance) {
+    const auto samples = sample_indices(values.shape()[0], 100 + seed);
     const Pass pass{.training = true, .seed = 9, .step = seed, .samples = samples};
     const Pass device_pass{
         .training = true, .seed = 9, .step = seed, .samples = side_.give_samples(samples)};
@@ -114,7 +124,9 @@ class NetworkPair {
   }
 
   void expect_same_inference(const Shape& input, std::uint32_t seed, const Tolerance& tolerance) {
-    const Tensor values = varied_tensor(input, seed);
+    expect_same_inference(varied_tensor(input, seed), tolerance);
+  }
+  void expect_same_inference(const Tensor& values, const Tolerance& tolerance) {
     const Tensor expected = host_->forward(values.clone(), {});
     const Tensor actual = network_->forward(side_.give(values), {});
     EXPECT_LE(relative_error(side_.download(actual), expected.values()), tolerance.values)
