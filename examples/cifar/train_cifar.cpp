@@ -13,18 +13,21 @@ namespace {
 
 using namespace horo::ops;
 
-std::unique_ptr<LabelledImages> open_dataset(const TrainOptions& options, Split split) {
+std::unique_ptr<Dataset> open_dataset(const TrainOptions& options, Split split) {
   if (!options.data.empty()) return std::make_unique<CifarDataset>(options.data, split);
   const std::size_t size = split == Split::kTrain ? 10000 : 1000;
   return std::make_unique<ColouredDigitsDataset>(
       ColouredDigitsOptions{.split = split, .size = size});
 }
 
-std::unique_ptr<Sequential> make_model(const TrainOptions& options, const LabelledImages& dataset) {
+std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Dataset& dataset) {
   if (options.model == "resnet20") return make_resnet20(options.seed);
   if (options.model == "resnet18") return make_resnet18(options.seed);
+  if (options.model == "resnet50") return make_resnet50(options.seed);
+  if (options.model == "vgg11") return make_vgg11({.seed = options.seed});
+  const auto& images = dynamic_cast<const LabelledImages&>(dataset);
   return make_cnn(
-      {.input = dataset.sample_shape(), .classes = dataset.class_count(), .seed = options.seed});
+      {.input = images.sample_shape(), .classes = images.class_count(), .seed = options.seed});
 }
 
 }  // namespace
@@ -37,9 +40,10 @@ int main(int argc, char** argv) {
            .purpose = "Trains a classifier of CIFAR-10's photographs on all ranks of a job.",
            .data_help = "directory of the .bin files of CIFAR-10's binary version, plain or "
                         ".gz; without it, coloured digits that the program draws",
-           .model_help = "resnet20, resnet18 (wider: for GPUs), or cnn (smaller, without batch "
-                         "normalisation)",
-           .models = {"resnet20", "resnet18", "cnn"},
+           .model_help =
+               "resnet20; resnet18, resnet50 or vgg11 (wider: for GPUs); or cnn (smaller, "
+               "without batch normalisation)",
+           .models = {"resnet20", "resnet18", "resnet50", "vgg11", "cnn"},
            .defaults = {.model = "resnet20", .epochs = 10, .learning_rate = 0.1f, .augment = true}},
       .open_dataset = open_dataset,
       .make_model = make_model};

@@ -12,15 +12,16 @@ namespace {
 
 using namespace horo::ops;
 
-std::unique_ptr<LabelledImages> open_dataset(const TrainOptions& options, Split split) {
+std::unique_ptr<Dataset> open_dataset(const TrainOptions& options, Split split) {
   if (!options.data.empty()) return std::make_unique<MnistDataset>(options.data, split);
   const std::size_t size = split == Split::kTrain ? 20000 : 4000;
   return std::make_unique<DigitsDataset>(DigitsOptions{.split = split, .size = size});
 }
 
-std::unique_ptr<Sequential> make_model(const TrainOptions& options, const LabelledImages& dataset) {
-  const auto input = dataset.sample_shape();
-  const auto classes = dataset.class_count();
+std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Dataset& dataset) {
+  const auto& images = dynamic_cast<const LabelledImages&>(dataset);
+  const auto input = images.sample_shape();
+  const auto classes = images.class_count();
   if (options.model == "mlp")
     return make_mlp({.input = input, .classes = classes, .seed = options.seed});
   return make_cnn({.input = input,

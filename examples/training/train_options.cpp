@@ -103,12 +103,15 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "steps between progress lines, if there is no progress bar");
   add("max-steps", count_value(options.max_steps, "max-steps", 0, kMostSteps),
       "stop after this many steps; 0: after the epochs");
+  add("sync-batch-norm", po::bool_switch(&options.sync_batch_norm),
+      "batch normalisation uses the statistics of the samples of all ranks");
   add_optimizer_options(description, options);
   add_compression_options(description, options);
   if (command.defaults.augment)
     add("no-augmentation",
         po::bool_switch()->notifier([&options](bool is_off) { options.augment = !is_off; }),
         "train with the images as they are, without random crops and flips");
+  if (command.add_options) command.add_options(description);
   add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
   return description;
 }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <boost/program_options/options_description.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +41,7 @@ struct TrainOptions {
   std::uint64_t max_steps = 0;  ///< 0: no limit
   std::string json;             ///< file for the report; empty: none
   bool augment = false;
+  bool sync_batch_norm = false;
 };
 
 /// The part of the command line that differs between the programs.
@@ -49,6 +52,9 @@ struct TrainCommand {
   std::string model_help;           ///< of --model
   std::vector<std::string> models;  ///< their names
   TrainOptions defaults;            ///< if they augment, adds the option --no-augmentation
+  /// Adds the options of this program alone, with destinations that outlive the command; empty:
+  /// none.
+  std::function<void(boost::program_options::options_description&)> add_options{};
 };
 
 /// Nothing for --help. Throws horo::InvalidArgument, one line, for an unknown option or a value out

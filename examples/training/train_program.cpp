@@ -15,6 +15,7 @@
 #include "ops/data/crop_and_flip.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
+#include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
 
 namespace {
@@ -82,10 +83,10 @@ struct Job {
         trainer(context, *model, *optimizer, *train_set, *test_set,
                 trainer_options(options, *train_set, gpu)) {
     zero_output_layer(*model);
+    if (options.sync_batch_norm) synchronise_batch_norm(*model, context);
   }
 
-  static TrainerOptions trainer_options(const TrainOptions& options,
-                                        const LabelledImages& train_set,
+  static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set,
                                         horo::device::Device* gpu) {
     TrainerOptions trainer{
         .epochs = options.epochs,
@@ -106,12 +107,12 @@ struct Job {
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
     if (options.augment)
-      trainer.loader.augmentation = CropAndFlip(train_set.sample_shape(), {.seed = options.seed});
+      trainer.loader.augmentation = CropAndFlip(train_set.input().shape, {.seed = options.seed});
     return trainer;
   }
 
-  std::unique_ptr<LabelledImages> train_set;
-  std::unique_ptr<LabelledImages> test_set;
+  std::unique_ptr<Dataset> train_set;
+  std::unique_ptr<Dataset> test_set;
   std::unique_ptr<Sequential> model;
   std::unique_ptr<Optimizer> optimizer;
   Trainer trainer;
@@ -151,6 +152,8 @@ void check(const TrainOptions& options) {
              "--op adasum and --compression are for --device cpu");
   HORO_CHECK(!options.graph || (options.device == "cuda" && options.accumulate == 1),
              "--graph is for --device cuda and --accumulate 1");
+  HORO_CHECK(!options.graph || !options.sync_batch_norm,
+             "--graph and --sync-batch-norm: a graph cannot contain named operations; leave one out");
 }
 
 // All ranks must end together: a rank that returned alone would leave the others in their next
@@ -178,6 +181,8 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
   if (is_refused(context, program.command.program, bad_input)) return kBadInput;
   const TrainReport report = job->trainer.run();
   if (context.rank() == 0 && !options.json.empty()) write_json(report, options.json);
+  if (context.rank() == 0 && program.use_model)
+    program.use_model(options, *job->model, *job->train_set);
   return 0;
 }
 

@@ -10,12 +10,16 @@
 /// The part of a training program that differs between the programs.
 struct TrainProgram {
   TrainCommand command;
-  std::function<std::unique_ptr<horo::ops::LabelledImages>(const TrainOptions&, horo::ops::Split)>
+  std::function<std::unique_ptr<horo::ops::Dataset>(const TrainOptions&, horo::ops::Split)>
       open_dataset;
-  /// Builds the model for the samples of the training set. Its last layer must be named "output".
+  /// Builds the model for the samples of the training set. A last layer with the name "output"
+  /// starts with zeros.
   std::function<std::unique_ptr<horo::ops::Sequential>(const TrainOptions&,
-                                                       const horo::ops::LabelledImages&)>
+                                                       const horo::ops::Dataset&)>
       make_model;
+  /// Called on rank 0 with the trained model in host memory; empty: nothing.
+  std::function<void(const TrainOptions&, horo::ops::Sequential&, const horo::ops::Dataset&)>
+      use_model{};
 };
 
 /// Trains on all ranks of the job with horo's public API only. Returns the exit code: 0, 2 for a

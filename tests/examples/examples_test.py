@@ -110,7 +110,7 @@ class Training(unittest.TestCase):
 
 
 class CommandLines(unittest.TestCase):
-    PROGRAMS = ("train_mnist", "train_cifar", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
+    PROGRAMS = ("train_mnist", "train_cifar", "train_gpt", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
                 "device_bench", "train_step_bench", "own_model")
 
     def run_program(self, program, *arguments):
@@ -151,6 +151,43 @@ class CommandLines(unittest.TestCase):
                 self.assertIn("--help lists the options", done.stderr)
 
 
+class Texts(unittest.TestCase):
+    MODEL = ["--layers", "1", "--heads", "2", "--width", "16", "--window", "24", "--sample", "30"]
+
+    def train(self, ranks, *more):
+        return hororun(ranks, "train_gpt", *self.MODEL, "--max-steps", "30", "--warm-up", "5", *more)
+
+    # AdamW divides by the gradients, which amplifies rounding.
+    def test_losses_are_independent_of_rank_count(self):
+        alone = self.train(1, "--dropout", "0.1")[1]["losses"]
+        self.assertLess(alone[-1], 0.95 * alone[0])
+        for ranks in (2, 3):
+            report = self.train(ranks, "--dropout", "0.1")[1]
+            for a, b in zip(report["losses"], alone):
+                self.assertLess(abs(a - b) / abs(b), 1e-3)
+
+    def test_sample_continues_prompt(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "input.txt"), "w") as file:
+                file.write("the cat sat on the mat\n" * 200)
+            samples = [self.train(1, "--data", folder, "--prompt", "the ", *more)[0].partition("sample:\n")[2]
+                       for more in ([], [], ["--seed", "2"], ["--symbols", "bytes", "--top-k", "3"])]
+        self.assertEqual(samples[0], samples[1])
+        self.assertNotEqual(samples[0], samples[2])
+        self.assertEqual([len(sample) for sample in samples[:3]], [len("the ") + 30 + 1] * 3)
+        self.assertTrue(all(sample.startswith("the ") for sample in samples))
+
+    def test_rejects_what_does_not_fit(self):
+        for arguments, text in ((["--data", "/no/such"], "/no/such: cannot be opened"),
+                                (["--prompt", "x"], "the character 'x' is not in the vocabulary"),
+                                (["--width", "15"], "the width must be a multiple of the number of heads"),
+                                (["--temperature", "-1"], "--temperature -1")):
+            done = subprocess.run([os.path.join(BIN, "train_gpt"), *self.MODEL, *arguments], capture_output=True, text=True,
+                                  timeout=60)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
+            self.assertIn(text, done.stderr)
+
+
 class Photographs(unittest.TestCase):
     STEPS = ["--max-steps", "8", "--global-batch", "32", "--warm-up", "20"]
 
@@ -167,6 +204,14 @@ class Photographs(unittest.TestCase):
         self.assertEqual(together["control_messages_per_step"], 0)
         self.assertEqual(together["param_hash"], self.train(2)["param_hash"])
         self.assertNotEqual(together["losses"], self.train(2, "--no-augmentation")["losses"])
+
+    # Three ranks have different numbers of images.
+    def test_synchronised_batch_norm_losses_are_independent_of_rank_count(self):
+        alone = self.train(1)["losses"]
+        for ranks in (2, 3):
+            losses = self.train(ranks, "--sync-batch-norm")["losses"]
+            for a, b in zip(losses[:4], alone):
+                self.assertLess(abs(a - b) / abs(b), 1e-4)
 
     def test_losses_without_batch_norm_are_independent_of_rank_count(self):
         alone = self.train(1, "--model", "cnn")["losses"]
