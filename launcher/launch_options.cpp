@@ -9,6 +9,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
+#include "horo/base/quantity.h"
 #include "launcher/mpirun_command.h"
 
 namespace horo {
@@ -29,6 +30,8 @@ po::options_description option_table() {
       "oversubscribe", "allow more ranks than the hosts have slots")(
       "mpi-args", po::value<std::vector<std::string>>()->value_name("\"ARGS\"")->composing(),
       "further arguments for mpirun, after those of hororun")(
+      "grace-time", text("TIME"),
+      "time that the ranks have after SIGTERM to hororun, such as 2min; default: 30s")(
       "dry-run", "print the mpirun command without running it")("help,h", "print this help");
   return table;
 }
@@ -130,6 +133,14 @@ void append_mpi_arguments(const std::string& text, std::vector<std::string>& arg
   }
 }
 
+std::chrono::milliseconds parse_time(const std::string& text) {
+  try {
+    return std::chrono::ceil<std::chrono::milliseconds>(parse_duration(text));
+  } catch (const InvalidArgument& error) {
+    throw InvalidArgument(fmt::format("--grace-time: {}", error.what()));
+  }
+}
+
 std::optional<std::string> text_of(const po::variables_map& values, const char* name) {
   if (values.count(name) == 0) return std::nullopt;
   return values[name].as<std::string>();
@@ -157,6 +168,7 @@ LaunchOptions parse_launch_options(std::span<const std::string> words) {
   options.output_directory = text_of(values, "output-dir");
   for (const std::string& text : texts_of(values, "env"))
     options.environment.push_back(parse_assignment(text));
+  if (const auto time = text_of(values, "grace-time")) options.grace_time = parse_time(*time);
   for (const std::string& text : texts_of(values, "mpi-args"))
     append_mpi_arguments(text, options.mpi_arguments);
 

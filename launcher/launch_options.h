@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +21,8 @@ struct LaunchOptions {
   std::optional<std::string> output_directory;
   std::vector<std::pair<std::string, std::string>> environment;  ///< --env, in the order given
   std::vector<std::string> mpi_arguments;                        ///< --mpi-args, split into words
+  /// --grace-time: the time that the ranks have after SIGTERM to end
+  std::chrono::milliseconds grace_time{30000};
   bool oversubscribe = false;
   bool dry_run = false;
   bool help = false;

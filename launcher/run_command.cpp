@@ -5,6 +5,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -22,6 +23,7 @@
 #include "launcher/output_queue.h"
 #include "launcher/process.h"
 #include "launcher/program_search.h"
+#include "launcher/rank/stop_signal.h"
 #include "launcher/supervisor.h"
 
 namespace horo {
@@ -123,15 +125,25 @@ std::vector<std::string> with_rank_command(const MpirunCommand& command) {
   return arguments;
 }
 
-int run_job(const MpirunCommand& command, const std::string& flight_setting) {
+/// The variables for mpirun. Those of the user override that for kStopSignal.
+std::vector<std::pair<std::string, std::string>> with_stop_signal(const MpirunCommand& command) {
+  auto environment = command.environment;
+  if (std::getenv(kForwardedSignalsVariable) == nullptr)
+    environment.emplace(environment.begin(), kForwardedSignalsVariable, kForwardedSignals);
+  return environment;
+}
+
+int run_job(const MpirunCommand& command, const std::string& flight_setting,
+            const Patience& patience) {
   adopt_orphans();
   // Even if the reader closes standard error, this process must wait for the job.
   std::signal(SIGPIPE, SIG_IGN);
   SignalInbox inbox(supervised_signals());
   const JobVerdict verdict(flight_setting);
-  const ChildProcess mpirun(with_rank_command(command), command.environment, inbox.previous_mask());
+  const ChildProcess mpirun(with_rank_command(command), with_stop_signal(command),
+                            inbox.previous_mask());
   OutputQueue errors(STDERR_FILENO);
-  const JobResult result = supervise(mpirun, inbox, errors);
+  const JobResult result = supervise(mpirun, inbox, errors, patience);
   const int exit_code = verdict.exit_code(result);
   if (exit_code != 0) errors.add(verdict.text(result, exit_code));
   // After a signal that stopped the job, remaining output may delay the end only for this time.
@@ -161,7 +173,7 @@ int run_command(std::span<const std::string> words) {
   }
   check_open_files(options, hosts, machine);
   if (options.output_directory) make_output_directory(*options.output_directory);
-  return run_job(command, flight_setting);
+  return run_job(command, flight_setting, {.before_stop = options.grace_time});
 }
 
 }  // namespace horo

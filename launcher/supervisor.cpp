@@ -13,6 +13,7 @@
 
 #include "horo/flight_recorder/rank_snapshot.h"
 #include "launcher/job_leftovers.h"
+#include "launcher/rank/stop_signal.h"
 
 namespace horo {
 namespace {
@@ -20,18 +21,28 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kReadBytes = 16384;
+constexpr std::chrono::seconds kAnnounceInterval(5);
 // The maximum number of bytes of the job's standard error that are kept for a comparison with the
 // verdict.
 constexpr std::size_t kPrintedBytes = 64 * 1024;
 
-/// Sends SIGTERM, then SIGKILL, to a job that does not stop by itself.
+/// Sends signals to a job that is to stop: first kStopSignal if the ranks are to end in order, then
+/// SIGTERM, then SIGKILL.
 class Escalation {
  public:
   Escalation(const ChildProcess& mpirun, const Patience& patience)
       : mpirun_(mpirun), patience_(patience) {}
 
+  /// Lets the ranks end in order. Returns false if it is too late for that.
+  bool start_in_order() {
+    if (stage_ != Stage::kNone || patience_.before_stop.count() == 0) return false;
+    enter(Stage::kEndsInOrder, patience_.before_stop);
+    announce();
+    return true;
+  }
+  /// For a signal that mpirun has got.
   void start() {
-    if (stage_ == Stage::kNone) enter(Stage::kAsked, patience_.before_term);
+    if (stage_ <= Stage::kEndsInOrder) enter(Stage::kAsked, patience_.before_term);
   }
   /// The same, but sends SIGTERM at once.
   void start_with_term(ForcedEnd::Cause cause) {
@@ -44,7 +55,12 @@ class Escalation {
   /// Sends the next signal if its time has come. Returns the milliseconds until the following
   /// signal, or -1 if there is none.
   int advance() {
-    if (stage_ == Stage::kAsked && Clock::now() >= deadline_) {
+    const bool is_in_order = stage_ == Stage::kEndsInOrder;
+    if (is_in_order && Clock::now() >= announce_at_) announce();
+    if (is_in_order && Clock::now() >= deadline_) {
+      mpirun_.send(SIGTERM);
+      enter(Stage::kAsked, patience_.before_term);
+    } else if (stage_ == Stage::kAsked && Clock::now() >= deadline_) {
       mpirun_.send_to_group(SIGTERM);
       enter(Stage::kTerminated, patience_.before_kill);
     } else if (stage_ == Stage::kTerminated && Clock::now() >= deadline_) {
@@ -52,23 +68,29 @@ class Escalation {
       stage_ = Stage::kKilled;
     }
     if (stage_ == Stage::kNone || stage_ == Stage::kKilled) return -1;
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(deadline_ - Clock::now()).count();
+    const auto next = stage_ == Stage::kEndsInOrder ? std::min(deadline_, announce_at_) : deadline_;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
     return left < 0 ? 0 : static_cast<int>(left);
   }
 
  private:
-  enum class Stage { kNone, kAsked, kTerminated, kKilled };
+  enum class Stage { kNone, kEndsInOrder, kAsked, kTerminated, kKilled };
 
   void enter(Stage stage, std::chrono::milliseconds time) {
     stage_ = stage;
     deadline_ = Clock::now() + time;
   }
 
+  // mpirun ignores the signal until it has started the ranks, so it is repeated.
+  void announce() {
+    mpirun_.send(kStopSignal);
+    announce_at_ = Clock::now() + kAnnounceInterval;
+  }
+
   const ChildProcess& mpirun_;
   Patience patience_;
   Stage stage_ = Stage::kNone;
-  Clock::time_point deadline_;
+  Clock::time_point deadline_, announce_at_;
 };
 
 bool stops_a_job(int signal) { return signal == SIGINT || signal == SIGTERM || signal == SIGHUP; }
@@ -189,6 +211,7 @@ class Supervision {
       if (stops_a_job(*signal)) {
         save_what_is_known();
         if (!result_.stop) result_.stop = {*signal, observe::wall_time_now()};
+        if (*signal == SIGTERM && escalation_.start_in_order()) continue;
         escalation_.start();
       }
       mpirun_.send(*signal);
@@ -264,7 +287,7 @@ std::optional<int> crash_of_mpirun(const JobResult& result) {
 }
 
 int exit_code_of(const JobResult& result) {
-  if (result.stop) return 128 + result.stop->signal;
+  if (result.stop) return result.wait_status == 0 ? 0 : 128 + result.stop->signal;
   const int of_mpirun = shell_exit_code(result.wait_status);
   const bool is_reported = result.failure && result.failure->exit_code != 0;
   if (is_reported && (result.forced_end || crash_of_mpirun(result) || of_mpirun == 128 + SIGPIPE))

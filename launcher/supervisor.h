@@ -15,7 +15,10 @@ namespace horo {
 
 /// The times after which hororun sends a stronger signal to a job that does not stop.
 struct Patience {
-  /// From the first signal that stops the job to SIGTERM for the process group of mpirun.
+  /// From a first SIGTERM, of which this process informs the ranks (kStopSignal), to SIGTERM for
+  /// mpirun, which then kills the ranks within seconds. If 0, mpirun gets SIGTERM at once.
+  std::chrono::milliseconds before_stop{30000};
+  /// From the first signal to mpirun that stops the job to SIGTERM for the process group of mpirun.
   std::chrono::milliseconds before_term{5000};
   std::chrono::milliseconds before_kill{5000};                ///< from SIGTERM to SIGKILL
   std::chrono::milliseconds before_kill_without_ranks{2000};  ///< the same if no rank runs
@@ -50,7 +53,7 @@ std::optional<int> crash_of_mpirun(const JobResult& result);
 inline constexpr int kForcedEndExitCode = 75;
 
 /// The exit code of a job as a shell reports it. The first rule that applies gives the exit code:
-/// - Signal n told this process to stop the job: 128 + n.
+/// - Signal n told this process to stop the job: 0 if all ranks ended with 0, otherwise 128 + n.
 /// - This process ended the job by itself, mpirun crashed, or mpirun exited with the code of
 ///   SIGPIPE, and the first failed rank is known: the exit code of that rank, unless it is 0. A
 ///   rank that SIGPIPE killed has probably not failed first (see first_failure()).
@@ -63,11 +66,13 @@ int exit_code_of(const JobResult& result);
 std::vector<int> supervised_signals();
 
 /// Waits until `mpirun` has ended. Forwards the standard error of mpirun to `errors`, whose reader
-/// may be slow. Forwards the signals of `inbox`, except SIGCHLD, to mpirun. If mpirun does not end
-/// after a signal that stops the job, sends SIGTERM and later SIGKILL to its process group. Does
-/// the same to a job that cannot end by itself (JobMonitor). If the job failed or was stopped,
-/// kills all its processes on this machine, and removes the files that Open MPI left in /dev/shm
-/// and in its session directories.
+/// may be slow. Forwards the signals of `inbox`, except SIGCHLD and a first SIGTERM, to mpirun. A
+/// first SIGTERM becomes kStopSignal, so that the ranks can end in order; after
+/// Patience::before_stop, or if another signal stops the job, mpirun gets SIGTERM. If mpirun does
+/// not end then, sends SIGTERM and later SIGKILL to its process group. Does the same to a job that
+/// cannot end by itself (JobMonitor). If the job failed or was stopped, kills all its processes on
+/// this machine, and removes the files that Open MPI left in /dev/shm and in its session
+/// directories.
 JobResult supervise(const ChildProcess& mpirun, SignalInbox& inbox, OutputQueue& errors,
                     const Patience& patience = {}, const MonitorTimes& times = {});
 

@@ -24,6 +24,7 @@
 #include "launcher/program_search.h"
 #include "launcher/rank/rank_cleaner.h"
 #include "launcher/rank/rank_end.h"
+#include "launcher/rank/stop_signal.h"
 
 namespace horo {
 namespace {
@@ -80,6 +81,26 @@ bool pass_on(int descriptor, LastLine& last) {
   last.feed(bytes);
   write_all(bytes);
   return true;
+}
+
+/// Sends SIGTERM to the program and its children. The signal also reaches this process, which has
+/// it in its inbox.
+void stop_in_order(const ChildProcess& program) {
+  if (getpgrp() == getpid())
+    kill(0, SIGTERM);
+  else
+    program.send(SIGTERM);
+}
+
+/// Takes the pending signals. Returns whether one of them stops the job. kStopSignal has an effect
+/// unless a signal has stopped the job before, which the program has then got as well.
+bool take_signals(SignalInbox& inbox, const ChildProcess& program, bool is_stopped) {
+  while (const auto signal = inbox.next()) {
+    if (*signal == kStopSignal && !is_stopped) stop_in_order(program);
+    is_stopped |=
+        *signal == kStopSignal || *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
+  }
+  return is_stopped;
 }
 
 /// The wait status of the program, if it has ended.
@@ -147,7 +168,7 @@ int rank_command(std::span<const std::string> words) {
   check_program_format(find_program(words[0], variable_in(environment, "PATH")));
   // The inbox includes SIGUSR1 and SIGUSR2, because mpirun sends them to the whole process group
   // and they must not end this process.
-  SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2});
+  SignalInbox inbox({SIGCHLD, SIGTERM, SIGINT, SIGHUP, kStopSignal, SIGUSR1, SIGUSR2});
   RankCleaner cleaner(environment);
   const ChildProcess program(program_words, {}, inbox.previous_mask(), ChildProcess::Kind::kRank);
   LastLine last;
@@ -158,13 +179,11 @@ int rank_command(std::span<const std::string> words) {
                        {is_open ? program.error_output() : -1, POLLIN, 0}};
     poll(events, std::size(events), -1);
     if (events[1].revents != 0) is_open = pass_on(program.error_output(), last);
-    while (const auto signal = inbox.next())
-      is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
+    is_stopped = take_signals(inbox, program, is_stopped);
     wait_status = take_end(program);
   }
   // If a signal to the process group ended the program, the signal has also reached this process.
-  while (const auto signal = inbox.next())
-    is_stopped |= *signal == SIGTERM || *signal == SIGINT || *signal == SIGHUP;
+  is_stopped = take_signals(inbox, program, is_stopped);
   while (is_open && pass_on(program.error_output(), last)) {
   }
   if (*wait_status == 0)

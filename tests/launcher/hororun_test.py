@@ -356,10 +356,10 @@ class Stopping(unittest.TestCase):
     def setUp(self):
         self.mark = f"mark-{os.getpid()}-{self.id()}"
 
-    def start(self, program=(MPI_RANK,)):
+    def start(self, program=(MPI_RANK,), *options):
         """Starts a job of 3 ranks and waits until the ranks run."""
         ranks = 3
-        job = subprocess.Popen([HORORUN, "-np", str(ranks), *program, self.mark], stdout=subprocess.PIPE,
+        job = subprocess.Popen([HORORUN, "-np", str(ranks), *options, *program, self.mark], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
         self.addCleanup(self.kill_leftovers)
         # hororun, mpirun, and the runner and the cleaner process of each rank have the mark as well.
@@ -397,6 +397,23 @@ class Stopping(unittest.TestCase):
         job.send_signal(signal.SIGINT)
         job.communicate(timeout=20)
         self.assertEqual(job.returncode, 130)
+        self.assert_nothing_is_left()
+
+    # The ranks take longer than the second for which mpirun waits after SIGTERM before it kills them.
+    def test_ranks_end_in_order_after_sigterm(self):
+        job = self.start(["sh", "-c", "trap 'sleep 1.5; echo saved; exit 0' TERM; while :; do sleep 0.05; done"])
+        job.send_signal(signal.SIGTERM)
+        output, errors = job.communicate(timeout=20)
+        self.assertEqual(output, "saved\n" * 3, errors)
+        self.assertEqual(job.returncode, 0, errors)
+        self.assertNotIn("hororun:", errors)
+        self.assert_nothing_is_left()
+
+    def test_ranks_that_do_not_end_in_order(self):
+        job = self.start(["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], "--grace-time", "1s")
+        job.send_signal(signal.SIGTERM)
+        _, errors = job.communicate(timeout=20)
+        self.assertEqual(job.returncode, 143, errors)
         self.assert_nothing_is_left()
 
     def test_job_with_unread_errors(self):

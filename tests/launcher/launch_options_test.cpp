@@ -89,13 +89,23 @@ TEST(LaunchOptions, NamesOtherErrors) {
   EXPECT_THAT(error_of({"-np", "2", "--env", "=2", "p"}), HasSubstr("write NAME=VALUE"));
   EXPECT_THAT(error_of({"-np", "2", "--mpi-args", "'a", "p"}), HasSubstr("--mpi-args: the quote"));
   EXPECT_THAT(error_of({"-np", "2", "--output-dir", "a:b", "p"}), HasSubstr("--output-dir a:b"));
+  EXPECT_THAT(error_of({"-np", "2", "--grace-time", "soon", "p"}),
+              HasSubstr("--grace-time: 'soon'"));
+}
+
+TEST(LaunchOptions, ReadsGraceTime) {
+  using namespace std::chrono_literals;
+  EXPECT_EQ(parse({"-np", "2", "p"}).grace_time, 30s);
+  EXPECT_EQ(parse({"-np", "2", "--grace-time", "2min", "p"}).grace_time, 2min);
+  EXPECT_EQ(parse({"-np", "2", "--grace-time", "0", "p"}).grace_time, 0s);
 }
 
 TEST(LaunchHelp, FitsOnScreenAndNamesEveryOption) {
   const std::string text = launch_help();
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 24);
-  for (const char* option : {"--np", "--host ", "--hostfile", "--output-dir", "--env",
-                             "--oversubscribe", "--mpi-args", "--dry-run", "--help"})
+  for (const char* option :
+       {"--np", "--host ", "--hostfile", "--output-dir", "--env", "--oversubscribe", "--mpi-args",
+        "--grace-time", "--dry-run", "--help"})
     EXPECT_THAT(text, HasSubstr(option));
 }
 

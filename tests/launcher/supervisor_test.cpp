@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Patience kShort{.before_term = 300ms, .before_kill = 300ms};
+constexpr Patience kShort{.before_stop = 300ms, .before_term = 300ms, .before_kill = 300ms};
 
 /// Runs a shell script in place of mpirun. The script can signal this process with "kill -s NAME
 /// $PPID".
@@ -103,6 +103,30 @@ TEST(Supervisor, ForwardsInterrupt) {
   ASSERT_TRUE(result.stop);
   EXPECT_EQ(result.stop->signal, SIGINT);
   EXPECT_EQ(shell_exit_code(result.wait_status), 5);
+}
+
+TEST(Supervisor, LetsRanksEndInOrderAfterSigterm) {
+  const JobResult result =
+      run("trap 'exit 0' URG; kill -s TERM $PPID; while :; do sleep 0.01; done");
+  ASSERT_TRUE(result.stop);
+  EXPECT_EQ(result.stop->signal, SIGTERM);
+  EXPECT_EQ(exit_code_of(result), 0);
+  EXPECT_EQ(
+      exit_code_of(run("trap 'exit 3' URG; kill -s TERM $PPID; while :; do sleep 0.01; done")),
+      128 + SIGTERM);
+}
+
+TEST(Supervisor, SecondSigtermEndsJobAtOnce) {
+  const JobResult result =
+      run("trap 'kill -s TERM $PPID' URG; trap 'exit 6' TERM; kill -s TERM $PPID; "
+          "while :; do sleep 0.01; done");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 6);
+}
+
+TEST(Supervisor, TerminatesJobThatIgnoresRequestToEnd) {
+  const JobResult result =
+      run("trap 'exit 6' TERM; kill -s TERM $PPID; while :; do sleep 0.01; done");
+  EXPECT_EQ(shell_exit_code(result.wait_status), 6);
 }
 
 TEST(Supervisor, ForwardsUserSignals) {
