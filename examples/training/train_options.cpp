@@ -21,6 +21,7 @@ using horo::examples::number_value;
 constexpr std::int64_t kMostSteps = 1'000'000'000;
 constexpr std::int64_t kMostSamples = 1'000'000'000;
 constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 
 bool is_positive(double x) { return x > 0; }
 bool is_not_negative(double x) { return x >= 0; }
@@ -58,6 +59,37 @@ void add_optimizer_options(po::options_description& description, TrainOptions& o
       "learning rate times the weight is subtracted in every step");
 }
 
+// "auto" or a number of batches.
+po::typed_value<std::string>* prefetch_value(TrainOptions& options) {
+  const auto store = [&options](const std::string& text) {
+    options.prefetch.reset();
+    if (text != "auto")
+      options.prefetch =
+          static_cast<std::size_t>(horo::examples::parse_count("prefetch", text, 1, 65536));
+  };
+  return po::value<std::string>()->value_name("N")->default_value("auto")->notifier(store);
+}
+
+void add_loader_options(po::options_description& description, TrainOptions& options) {
+  auto add = description.add_options();
+  add("workers", count_value(options.workers, "workers", 0, kMostThreads),
+      "threads per rank that load data; 0: the training thread loads it");
+  add("prefetch", prefetch_value(options),
+      "batches loaded ahead, or auto: 2, and more while training waits in spite of free threads");
+  add("prefetch-bytes", count_value(options.prefetch_bytes, "prefetch-bytes", 0, kMostBytes),
+      "limit of the memory for batches with --prefetch auto");
+  add("order", name_value(options.order, "order", {"random", "sequential"}),
+      "order of the samples: another random order in each epoch, or that of the data set");
+  add("last-batch", name_value(options.last_batch, "last-batch", {"drop", "pad"}),
+      "samples that do not fill the last step of an epoch: drop them, or fill the step up with "
+      "samples of weight 0");
+  add("inputs", name_value(options.inputs, "inputs", {"auto", "pixels", "float32"}),
+      "what workers load of images: pixels, which the training step normalises, or float32 values; "
+      "auto: pixels with --device cuda");
+  add("bad-samples", name_value(options.bad_samples, "bad-samples", {"fatal", "skip"}),
+      "a sample that cannot be read: end the training, or skip it");
+}
+
 // The two optimizers need different defaults.
 void choose_defaults(TrainOptions& options, const po::variables_map& values) {
   if (options.optimizer != "adamw") return;
@@ -87,9 +119,6 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "consecutive steps that may be skipped because values are not finite; 0: none");
   add("seed", count_value(options.seed, "seed", 0, std::numeric_limits<std::int64_t>::max()),
       "of the initial weights and the order of samples");
-  add("loader-threads", count_value(options.loader_threads, "loader-threads", 0, kMostThreads),
-      "threads per rank that load data; 0: the training thread loads it");
-  add("prefetch", count_value(options.prefetch, "prefetch", 1, 65536), "batches loaded ahead");
   add("compute-threads", count_value(options.compute_threads, "compute-threads", 0, kMostThreads),
       "threads per rank that compute; 0: the cores of the node divided by its ranks. The "
       "number affects the rounding of sums");
@@ -105,6 +134,7 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "stop after this many steps; 0: after the epochs");
   add("sync-batch-norm", po::bool_switch(&options.sync_batch_norm),
       "batch normalisation uses the statistics of the samples of all ranks");
+  add_loader_options(description, options);
   add_optimizer_options(description, options);
   add_compression_options(description, options);
   if (command.defaults.augment)

@@ -25,8 +25,13 @@ struct TrainOptions {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< of adamw
   float weight_decay = 1e-4f;  ///< the default for adamw is kAdamWWeightDecay
   std::uint64_t seed = 1;
-  std::size_t loader_threads = 1;
-  std::size_t prefetch = 4;
+  std::size_t workers = 1;
+  std::optional<std::size_t> prefetch;  ///< unset: automatic
+  std::size_t prefetch_bytes = std::size_t{256} << 20;
+  std::string order = "random";       ///< or "sequential"
+  std::string last_batch = "drop";    ///< or "pad"
+  std::string inputs = "auto";        ///< or "pixels" or "float32"
+  std::string bad_samples = "fatal";  ///< or "skip"
   std::size_t accumulate = 1;
   double clip_norm = 0;           ///< 0: none
   std::uint64_t max_skipped = 0;  ///< 0: none is skipped

@@ -41,7 +41,8 @@ int choose_compute_threads(const TrainOptions& options, const horo::Context& con
 // The rate rises from 0 during the warm-up, then falls to 0 along a cosine. It depends on --epochs
 // but not on --max-steps, so a shortened run starts like the full one.
 LearningRateSchedule learning_rate_of(const TrainOptions& options, std::size_t samples) {
-  const std::size_t steps = options.epochs * (samples / options.global_batch);
+  const std::size_t more = options.last_batch == "pad" ? options.global_batch - 1 : 0;
+  const std::size_t steps = options.epochs * ((samples + more) / options.global_batch);
   return {.decay = steps > options.warm_up_steps ? Decay::kCosine : Decay::kConstant,
           .base_rate = options.learning_rate,
           .warm_up_steps = options.warm_up_steps,
@@ -92,10 +93,16 @@ struct Job {
         .epochs = options.epochs,
         .global_batch = options.global_batch,
         .max_steps = options.max_steps,
+        .is_shuffled = options.order == "random",
+        .last_batch = options.last_batch == "pad" ? LastBatch::kPad : LastBatch::kDrop,
         .learning_rate = learning_rate_of(options, train_set.size()),
         .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
         .seed = options.seed,
-        .loader = {.threads = options.loader_threads, .prefetch = options.prefetch},
+        .loader = {.threads = options.workers,
+                   .prefetch = options.prefetch,
+                   .prefetch_bytes = options.prefetch_bytes,
+                   .bad_samples =
+                       options.bad_samples == "skip" ? BadSamples::kSkip : BadSamples::kFatal},
         .compression = compression_of(options),
         .accumulate = options.accumulate,
         .max_skipped = options.max_skipped,
@@ -106,8 +113,15 @@ struct Job {
         .progress = progress_options_for(stdout)};
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
-    if (options.augment)
-      trainer.loader.augmentation = CropAndFlip(train_set.input().shape, {.seed = options.seed});
+    trainer.loader.as_pixels =
+        options.inputs == "pixels" || (options.inputs == "auto" && gpu != nullptr);
+    if (options.augment) {
+      CropAndFlipOptions crop{.seed = options.seed};
+      if (const auto* images = dynamic_cast<const PixelImages*>(&train_set))
+        crop.padding_pixels = padding_pixels(images->pixel_scales());
+      trainer.loader.augmentation = CropAndFlip(train_set.input().shape, crop);
+      trainer.loader.pixel_augmentation = CropAndFlip(train_set.input().shape, crop);
+    }
     return trainer;
   }
 
@@ -150,6 +164,8 @@ void check(const TrainOptions& options) {
              "--precision bfloat16 is for GPUs; add --device cuda");
   HORO_CHECK(options.device == "cpu" || (options.op == "average" && options.compression == "none"),
              "--op adasum and --compression are for --device cpu");
+  HORO_CHECK(!options.graph || options.bad_samples == "fatal",
+             "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.graph || (options.device == "cuda" && options.accumulate == 1),
              "--graph is for --device cuda and --accumulate 1");
   HORO_CHECK(!options.graph || !options.sync_batch_norm,

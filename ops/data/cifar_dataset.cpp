@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -65,13 +66,14 @@ void CifarDataset::append(const std::filesystem::path& file) {
   records_.insert(records_.end(), bytes.begin(), bytes.end());
 }
 
-std::int32_t CifarDataset::copy_sample(std::size_t index, std::span<float> values) const {
-  check_copy(index, values.size());
+std::vector<PixelScale> CifarDataset::pixel_scales() const {
+  return {kScales.begin(), kScales.end()};
+}
+
+std::int32_t CifarDataset::copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const {
+  check_copy(index, pixels.size());
   const std::span record(records_.data() + index * kRecord, kRecord);
-  constexpr std::size_t kPlane = kSide * kSide;
-  for (std::size_t c = 0; c < kChannels; ++c)
-    normalise_pixels(record.subspan(1 + c * kPlane, kPlane), kScales[c],
-                     values.subspan(c * kPlane, kPlane));
+  std::ranges::copy(record.subspan(1), pixels.begin());
   return record[0];
 }
 

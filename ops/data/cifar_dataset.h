@@ -12,7 +12,7 @@ namespace horo::ops {
 /// images [3, 32, 32] of 10 classes, kept in memory as bytes and normalised by channel. Immutable
 /// after construction. Source of the data and the format: Krizhevsky, "Learning multiple layers of
 /// features from tiny images" (2009).
-class CifarDataset : public LabelledImages {
+class CifarDataset : public PixelImages {
  public:
   static constexpr std::size_t kChannels = 3;
   static constexpr std::size_t kSide = 32;
@@ -29,7 +29,8 @@ class CifarDataset : public LabelledImages {
   std::size_t size() const override { return records_.size() / kRecord; }
   Shape sample_shape() const override { return {kChannels, kSide, kSide}; }
   std::size_t class_count() const override { return 10; }
-  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override;
+  std::vector<PixelScale> pixel_scales() const override;
+  std::int32_t copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const override;
 
  private:
   void append(const std::filesystem::path& file);

@@ -8,45 +8,22 @@
 #include "horo/base/error.h"
 
 namespace horo::ops {
-namespace {
-
-Shape with_rows(std::size_t rows, std::vector<std::size_t> inner) {
-  inner.insert(inner.begin(), rows);
-  return Shape(std::move(inner));
-}
-
-Tensor rows_of(const Tensor& from, std::size_t first, std::size_t count) {
-  std::vector<std::size_t> dimensions = from.shape().dimensions();
-  const std::size_t row = dimensions[0] == 0 ? 0 : from.bytes() / dimensions[0];
-  dimensions[0] = count;
-  const auto owner = std::make_shared<Tensor>(from.shared());
-  return Tensor(Shape(std::move(dimensions)), from.type(), owner->raw() + first * row, owner);
-}
-
-}  // namespace
-
-Batch rows_of(const Batch& batch, std::size_t first, std::size_t count) {
-  return {batch.where, rows_of(batch.inputs, first, count), rows_of(batch.targets, first, count),
-          rows_of(batch.samples, first, count), batch.is_pinned};
-}
 
 DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
                        std::uint64_t last, const DataLoaderOptions& options)
-    : dataset_(dataset),
-      sampler_(sampler),
-      augmentation_(options.augmentation),
-      allocate_pinned_(options.allocate_pinned),
-      last_(std::max(first, last)),
-      slots_(options.prefetch),
-      to_fill_(first),
-      to_take_(first) {
-  HORO_CHECK(options.prefetch > 0, "prefetch is 0; it must be at least 1");
-  HORO_CHECK(!options.augmentation || dataset.input().type == DataType::kFloat32,
-             fmt::format("an augmentation changes float32 inputs; those of the data set are {}",
-                         name_of(dataset.input().type)));
-  HORO_CHECK(sampler.options().dataset_size == dataset.size(),
-             fmt::format("the sampler is for {} samples, the data set has {}",
-                         sampler.options().dataset_size, dataset.size()));
+    : sampler_(sampler),
+      reader_(dataset, sampler,
+              {.augmentation = options.augmentation,
+               .as_pixels = options.as_pixels,
+               .pixel_augmentation = options.pixel_augmentation,
+               .allocate_pinned = options.allocate_pinned,
+               .bad_samples = options.bad_samples}),
+      is_automatic_(!options.prefetch),
+      depth_(options.prefetch.value_or(2),
+             options.prefetch_bytes / std::max<std::size_t>(1, reader_.batch_bytes())),
+      to_take_(first),
+      last_(std::max(first, last)) {
+  HORO_CHECK(options.prefetch != std::size_t{0}, "prefetch is 0; it must be at least 1");
   for (std::size_t i = 0; i < options.threads; ++i)
     threads_.emplace_back([this](std::stop_token stop) { fill_slots(std::move(stop)); });
 }
@@ -56,54 +33,31 @@ DataLoader::~DataLoader() {
   for (auto& thread : threads_) thread.request_stop();
 }
 
-Tensor DataLoader::allocate(std::size_t rows, const SampleForm& form) const {
-  Shape shape = with_rows(rows, form.shape.dimensions());
-  if (!allocate_pinned_ || rows == 0) return Tensor(std::move(shape), form.type);
-  const auto memory = std::make_shared<device::Memory>(allocate_pinned_(rows * form.bytes()));
-  return Tensor(std::move(shape), form.type, memory->data(), memory);
-}
-
-Batch DataLoader::load(std::uint64_t step) const {
-  Batch batch{.where = sampler_.locate(step), .is_pinned = allocate_pinned_ != nullptr};
-  const std::vector<std::uint64_t> samples = sampler_.samples(batch.where);
-  const SampleForm input = dataset_.input(), target = dataset_.target();
-  batch.inputs = allocate(samples.size(), input);
-  batch.targets = allocate(samples.size(), target);
-  batch.samples = allocate(samples.size(), {.shape = {}, .type = DataType::kInt64});
-  std::ranges::copy(samples, batch.samples.data<std::int64_t>());
-  const std::size_t input_bytes = input.bytes(), target_bytes = target.bytes();
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const std::span values(batch.inputs.raw() + i * input_bytes, input_bytes);
-    dataset_.read(samples[i], values, {batch.targets.raw() + i * target_bytes, target_bytes});
-    if (augmentation_)
-      augmentation_({reinterpret_cast<float*>(values.data()), input_bytes / sizeof(float)},
-                    batch.where.epoch, samples[i]);
-  }
-  return batch;
-}
-
-DataLoader::Slot DataLoader::fill_slot(std::uint64_t step) const {
+DataLoader::Slot DataLoader::fill_slot(std::uint64_t step) {
   Slot slot;
   try {
-    slot.batch = load(step);
+    slot.batch = reader_.read(step);
   } catch (...) {
     slot.error = std::current_exception();
   }
   return slot;
 }
 
-// A thread claims the next step only if fewer than slots_.size() steps are ahead of the consumer.
-// The slot of a claimed step is therefore empty, and no two threads write to one slot.
+// A thread claims a step by adding its slot. Slots are removed only from the front, after they are
+// filled, so the slot of a claimed step is at `step - to_take_`.
 void DataLoader::fill_slots(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const auto has_room = [this] { return to_fill_ < to_take_ + slots_.size(); };
-    if (!slot_taken_.wait(lock, stop, has_room) || to_fill_ >= last_) return;
-    const std::uint64_t step = to_fill_++;
+    const auto has_room = [this] {
+      return slots_.size() < depth_.batches() && to_take_ + slots_.size() < last_;
+    };
+    if (!slot_taken_.wait(lock, stop, has_room)) return;
+    const std::uint64_t step = to_take_ + slots_.size();
+    slots_.emplace_back();
     lock.unlock();
     Slot filled = fill_slot(step);
     lock.lock();
-    slots_[step % slots_.size()] = std::move(filled);
+    slots_[step - to_take_] = std::move(filled);
     slot_filled_.notify_one();
   }
 }
@@ -112,16 +66,21 @@ void DataLoader::fill_slots(std::stop_token stop) {
 // because the consumer waits for the slot of exactly the next step.
 DataLoader::Slot DataLoader::take_slot() {
   std::unique_lock lock(mutex_);
-  Slot& slot = slots_[to_take_ % slots_.size()];
-  slot_filled_.wait(lock, [&] { return slot.batch || slot.error; });
-  Slot taken = std::exchange(slot, {});
+  if (is_automatic_) {
+    const std::size_t before = depth_.batches();
+    depth_.note_take(static_cast<std::size_t>(std::ranges::count_if(slots_, &Slot::is_filled)));
+    if (depth_.batches() > before) slot_taken_.notify_all();
+  }
+  slot_filled_.wait(lock, [&] { return !slots_.empty() && slots_.front().is_filled(); });
+  Slot taken = std::move(slots_.front());
+  slots_.pop_front();
   ++to_take_;
   slot_taken_.notify_all();
   return taken;
 }
 
 std::optional<Batch> DataLoader::next() {
-  // Only the consumer thread writes to_take_, so it may read it without the lock.
+  // Only the consumer thread writes to_take_ and last_, so it may read them without the lock.
   if (to_take_ >= last_) return std::nullopt;
   const auto start = std::chrono::steady_clock::now();
   Slot taken = threads_.empty() ? fill_slot(to_take_++) : take_slot();
@@ -134,7 +93,23 @@ std::optional<Batch> DataLoader::next() {
     to_take_ = last_;
     std::rethrow_exception(taken.error);
   }
+  ++batches_;
   return std::move(taken.batch);
+}
+
+void DataLoader::restart(std::uint64_t first, std::uint64_t last) {
+  std::unique_lock lock(mutex_);
+  last_ = to_take_;  // no thread begins another step
+  slot_filled_.wait(lock, [&] { return std::ranges::all_of(slots_, &Slot::is_filled); });
+  slots_.clear();
+  to_take_ = first;
+  last_ = std::max(first, last);
+  slot_taken_.notify_all();
+}
+
+LoaderReport DataLoader::report() const {
+  const std::lock_guard lock(mutex_);
+  return {batches_, waited_, reader_.work(), threads_.size(), depth_.batches()};
 }
 
 }  // namespace horo::ops

@@ -4,99 +4,99 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <thread>
 #include <vector>
 
+#include "ops/data/batch.h"
+#include "ops/data/batch_reader.h"
 #include "ops/data/dataset.h"
 #include "ops/data/global_sampler.h"
-#include "ops/tensor/tensor.h"
+#include "ops/data/prefetch_depth.h"
 
 namespace horo::ops {
-
-/// The samples of this rank in one step, in host memory or in the memory of a device.
-struct Batch {
-  EpochStep where;
-  Tensor inputs;           ///< [b, ...], of the form Dataset::input(); b may be 0
-  Tensor targets;          ///< [b, ...], of the form Dataset::target()
-  Tensor samples;          ///< int64 [b]: the indices in the data set
-  bool is_pinned = false;  ///< a device can copy the tensors while the host continues
-
-  std::size_t rows() const { return samples.count(); }
-  /// For Pass::samples.
-  std::span<const std::uint64_t> sample_indices() const {
-    return {reinterpret_cast<const std::uint64_t*>(samples.raw()), samples.count()};
-  }
-};
-
-/// Returns rows [first, first + count) of a batch in host memory. They share its memory.
-Batch rows_of(const Batch& batch, std::size_t first, std::size_t count);
-
-/// Changes the float32 input of a sample that Dataset::read() has written. Deterministic: equal
-/// arguments give equal values. Called from several threads at once. See CropAndFlip.
-using Augmentation =
-    std::function<void(std::span<float> values, std::uint64_t epoch, std::uint64_t sample)>;
 
 struct DataLoaderOptions {
   /// Threads that load batches; 0: next() loads on the calling thread. Raise it if training waits
   /// for data.
   std::size_t threads = 1;
-  /// Batches loaded ahead; at least 1. More batches hide slow reads but need more memory.
-  std::size_t prefetch = 2;
-  /// Applied to every sample; empty: none.
+  /// Batches loaded ahead; at least 1. More batches hide slow reads but need more memory. Unset:
+  /// starts with 2, and grows as PrefetchDepth does.
+  std::optional<std::size_t> prefetch{};
+  /// The largest size of the batches loaded ahead if `prefetch` is unset; but 2 batches are
+  /// always loaded ahead.
+  std::size_t prefetch_bytes = std::size_t{256} << 20;
+  /// See BatchReaderOptions.
   Augmentation augmentation{};
-  /// Allocates pinned memory for batches, called from several threads at once. Empty: batches are
-  /// in ordinary host memory.
+  bool as_pixels = false;
+  PixelAugmentation pixel_augmentation{};
   std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
+  BadSamples bad_samples = BadSamples::kFatal;
+};
+
+/// What a DataLoader has done so far.
+struct LoaderReport {
+  std::uint64_t batches = 0;           ///< that next() has returned
+  std::chrono::nanoseconds waited{0};  ///< in next(): the time that training waited for data
+  ReadingWork reading;
+  std::size_t threads = 0;
+  std::size_t prefetch = 0;  ///< batches that are loaded ahead now
 };
 
 /// Loads batches ahead of the training loop. The order and content of batches do not depend on the
-/// number of threads. next() must be called from one thread. The data set and the sampler must
-/// outlive the loader. The destructor stops the threads at any point of an epoch.
+/// number of threads. The threads live as long as the loader, over all epochs and restarts. The
+/// members must be called from one thread. The data set and the sampler must outlive the loader.
+/// The destructor stops the threads at any point of an epoch.
 class DataLoader {
  public:
-  /// Loads the steps [first, last), numbered as GlobalSampler::locate() does. Throws
-  /// InvalidArgument if prefetch is 0, or for an augmentation of inputs that are not float32.
+  /// Loads the steps [first, last), numbered as GlobalSampler::locate() does. To continue at a
+  /// saved position, pass sampler.count_at(position) as `first`. Throws InvalidArgument if
+  /// `prefetch` is 0, and as BatchReader does.
   DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std::uint64_t first,
              std::uint64_t last, const DataLoaderOptions& options = {});
   ~DataLoader();
 
-  /// Returns the next batch, or nothing after the last one. Blocks until it is loaded. Rethrows an
-  /// exception of the data set; the loader then has no more batches.
+  /// Returns the next batch, or nothing after the last one. Blocks until it is loaded. Throws
+  /// SampleError for a sample that cannot be read, and rethrows other exceptions of the data set;
+  /// the loader then has no more batches.
   std::optional<Batch> next();
+  /// Continues with the steps [first, last). Discards batches that are loaded and waits for those
+  /// that a thread is loading. Not after next() has thrown.
+  void restart(std::uint64_t first, std::uint64_t last);
 
-  /// Total time spent in next(): the time that training waited for data.
+  /// The position of the next batch: what a checkpoint stores.
+  SamplePosition position() const { return sampler_.position(to_take_); }
+  LoaderReport report() const;
+  /// LoaderReport::waited.
   std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
   struct Slot {
     std::optional<Batch> batch;
     std::exception_ptr error;
+    bool is_filled() const { return batch || error; }
   };
 
-  Batch load(std::uint64_t step) const;
-  Tensor allocate(std::size_t rows, const SampleForm& form) const;
-  Slot fill_slot(std::uint64_t step) const;
+  Slot fill_slot(std::uint64_t step);
   void fill_slots(std::stop_token stop);
   Slot take_slot();
 
-  const Dataset& dataset_;
   const GlobalSampler& sampler_;
-  const Augmentation augmentation_;
-  const std::function<device::Memory(std::size_t)> allocate_pinned_;
-  const std::uint64_t last_;
+  BatchReader reader_;
+  const bool is_automatic_;
   std::chrono::nanoseconds waited_{0};
+  std::uint64_t batches_ = 0;
 
-  std::mutex mutex_;  // guards the members below, up to threads_
+  mutable std::mutex mutex_;  // guards the members below, up to threads_
   std::condition_variable_any slot_filled_;
   std::condition_variable_any slot_taken_;
-  std::vector<Slot> slots_;  // step s goes through slot s % slots_.size()
-  std::uint64_t to_fill_;    // the next step that no thread has begun
-  std::uint64_t to_take_;    // the next step for the consumer
+  PrefetchDepth depth_;
+  std::uint64_t to_take_;  // the next step for the consumer
+  std::uint64_t last_;
+  std::deque<Slot> slots_;  // of the steps from to_take_ that threads have begun
 
   std::vector<std::jthread> threads_;
 };

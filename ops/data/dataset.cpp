@@ -22,4 +22,17 @@ void LabelledImages::read(std::size_t index, std::span<std::byte> input,
   std::memcpy(target.data(), &label, sizeof label);
 }
 
+std::int32_t PixelImages::copy_sample(std::size_t index, std::span<float> values) const {
+  check_copy(index, values.size());
+  thread_local std::vector<std::uint8_t> pixels;
+  pixels.resize(values.size());
+  const std::int32_t label = copy_pixels(index, pixels);
+  const std::vector<PixelScale> scales = pixel_scales();
+  const std::size_t plane = values.size() / scales.size();
+  for (std::size_t c = 0; c < scales.size(); ++c)
+    normalise_pixels(std::span(pixels).subspan(c * plane, plane), scales[c],
+                     values.subspan(c * plane, plane));
+  return label;
+}
+
 }  // namespace horo::ops

@@ -3,25 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "horo/base/tensor_view.h"
+#include "ops/tensor/pixel_scale.h"
 
 namespace horo::ops {
-
-/// Mean and standard deviation of a data set's pixels, as fractions of 255.
-struct PixelScale {
-  float mean = 0.0f;
-  float deviation = 1.0f;
-};
-
-/// values[i] = (pixels[i] / 255 - mean) / deviation. Both have the same length.
-inline void normalise_pixels(std::span<const std::uint8_t> pixels, const PixelScale& scale,
-                             std::span<float> values) {
-  const float factor = 1.0f / (255.0f * scale.deviation);
-  const float offset = scale.mean / scale.deviation;
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(pixels[i]) * factor - offset;
-}
 
 /// The form of one part of a sample: its input or its target.
 struct SampleForm {
@@ -44,9 +32,11 @@ class Dataset {
   virtual SampleForm target() const = 0;
   /// Writes the sample `index` to `input` and `target`, which have input().bytes() and
   /// target().bytes() and are aligned for their types. Deterministic. Throws InvalidArgument if
-  /// `index` is not below size().
+  /// `index` is not below size(), and Error, which names the file, if the sample cannot be read.
   virtual void read(std::size_t index, std::span<std::byte> input,
                     std::span<std::byte> target) const = 0;
+  /// The name of a sample for error messages, such as its file. Empty: only the index is named.
+  virtual std::string name_of(std::size_t /*index*/) const { return {}; }
 };
 
 /// Images with one label each.
@@ -69,6 +59,17 @@ class LabelledImages : public Dataset {
  protected:
   /// Checks the arguments of copy_sample().
   void check_copy(std::size_t index, std::size_t value_count) const;
+};
+
+/// Images whose values are bytes, the pixels, before they are normalised.
+class PixelImages : public LabelledImages {
+ public:
+  /// One scale per channel; see normalise_pixels().
+  virtual std::vector<PixelScale> pixel_scales() const = 0;
+  /// As copy_sample(), without the normalisation: writes the pixels [channels, height, width].
+  virtual std::int32_t copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const = 0;
+
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const final;
 };
 
 /// The two parts of a data set, which have no sample in common.

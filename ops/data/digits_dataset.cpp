@@ -1,5 +1,7 @@
 #include "ops/data/digits_dataset.h"
 
+#include <algorithm>
+
 #include "ops/data/dataset.h"
 #include "ops/data/random_stream.h"
 
@@ -19,8 +21,10 @@ DigitsDataset::DigitsDataset(const DigitsOptions& options)
       images_(std::make_unique_for_overwrite<DigitImage[]>(options.size)),
       states_(options.size) {}
 
-std::int32_t DigitsDataset::copy_sample(std::size_t index, std::span<float> values) const {
-  check_copy(index, values.size());
+std::vector<PixelScale> DigitsDataset::pixel_scales() const { return {kDigitScale}; }
+
+std::int32_t DigitsDataset::copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const {
+  check_copy(index, pixels.size());
   const std::uint64_t set = combine_keys(options_.seed, options_.split == Split::kTrain ? 1 : 2);
   const std::uint64_t key = combine_keys(set, index);
   const auto label = static_cast<std::int32_t>(key % 10);
@@ -30,11 +34,11 @@ std::int32_t DigitsDataset::copy_sample(std::size_t index, std::span<float> valu
   // relaxed because it publishes nothing.
   auto& state = states_[index];
   if (state.load(std::memory_order_acquire) == State::kReady) {
-    normalise_pixels(images_[index], kDigitScale, values);
+    std::ranges::copy(images_[index], pixels.begin());
     return label;
   }
   const DigitImage image = render_digit(label, key);
-  normalise_pixels(image, kDigitScale, values);
+  std::ranges::copy(image, pixels.begin());
   State expected = State::kEmpty;
   if (state.compare_exchange_strong(expected, State::kBeingDrawn, std::memory_order_relaxed)) {
     images_[index] = image;

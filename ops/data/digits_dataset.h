@@ -21,14 +21,15 @@ struct DigitsOptions {
 /// Synthetic handwritten digits, [1, 28, 28] of 10 classes: a data set that needs no files. Sample
 /// i and its label depend only on (seed, split, i). An image is drawn when it is first read and
 /// then cached; the cache takes size * 784 bytes.
-class DigitsDataset : public LabelledImages {
+class DigitsDataset : public PixelImages {
  public:
   explicit DigitsDataset(const DigitsOptions& options = {});
 
   std::size_t size() const override { return options_.size; }
   Shape sample_shape() const override { return {1, kDigitSide, kDigitSide}; }
   std::size_t class_count() const override { return 10; }
-  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override;
+  std::vector<PixelScale> pixel_scales() const override;
+  std::int32_t copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const override;
 
  private:
   /// State of a cache entry. A thread that finds kBeingDrawn draws its own copy instead of waiting.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "horo/base/error.h"
+#include "horo/base/hash.h"
 #include "ops/data/random_stream.h"
 
 namespace horo::ops {
@@ -44,14 +46,47 @@ std::uint64_t EpochPermutation::operator[](std::uint64_t position) const {
   return word;
 }
 
+WeightedDraw::WeightedDraw(std::span<const double> weights) {
+  double sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    HORO_CHECK(
+        weights[i] >= 0 && std::isfinite(weights[i]),
+        fmt::format("the weight of sample {} is {}; must be finite and at least 0", i, weights[i]));
+    sums_.push_back(sum += weights[i]);
+  }
+  HORO_CHECK(sum > 0 && std::isfinite(sum),
+             fmt::format("the weights of {} samples have the sum {}; must be finite and above 0",
+                         weights.size(), sum));
+}
+
+// Inversion: the first sample whose sum is above a uniform number in [0, total). The minimum covers
+// a product that is rounded up to the total.
+std::uint64_t WeightedDraw::draw(std::uint64_t seed, std::uint64_t epoch,
+                                 std::uint64_t position) const {
+  RandomStream random(combine_keys(combine_keys(seed, epoch), position));
+  const double uniform = static_cast<double>(random.next() >> 11) * 0x1p-53;
+  const auto above = std::ranges::upper_bound(sums_, uniform * sums_.back());
+  const auto last = std::ranges::lower_bound(sums_, sums_.back());
+  return static_cast<std::uint64_t>(std::min(above, last) - sums_.begin());
+}
+
+std::uint64_t WeightedDraw::hash() const {
+  return hash_contents(sums_.data(), sums_.size() * sizeof(double));
+}
+
 GlobalSampler::GlobalSampler(const SamplerOptions& options, int rank, int ranks)
     : options_(options),
       rank_(static_cast<std::uint64_t>(rank)),
       ranks_(static_cast<std::uint64_t>(ranks)) {
   HORO_CHECK(ranks > 0 && rank >= 0 && rank < ranks, fmt::format("rank {} of {}", rank, ranks));
   HORO_CHECK(options.global_batch > 0, "the global batch is 0; it must be at least 1");
-  const std::size_t padding = options.keeps_partial_batch ? options.global_batch - 1 : 0;
-  steps_per_epoch_ = (options.dataset_size + padding) / options.global_batch;
+  HORO_CHECK(!options.weights || options.is_shuffled,
+             "samples are drawn by weight, so the order must be shuffled");
+  HORO_CHECK(!options.weights || options.weights->size() == options.dataset_size,
+             fmt::format("{} weights for a data set of {} samples; give one weight per sample",
+                         options.weights->size(), options.dataset_size));
+  const std::size_t more = options.last_batch == LastBatch::kDrop ? 0 : options.global_batch - 1;
+  steps_per_epoch_ = (options.dataset_size + more) / options.global_batch;
   HORO_CHECK(
       steps_per_epoch_ > 0,
       fmt::format("a global batch of {} leaves no step in a data set of {} samples; choose a "
@@ -65,24 +100,57 @@ std::size_t GlobalSampler::global_count(std::uint64_t step) const {
   return std::min(options_.global_batch, options_.dataset_size - step * options_.global_batch);
 }
 
-std::size_t GlobalSampler::local_count(std::uint64_t step) const {
+// Over all ranks, with padding.
+std::size_t GlobalSampler::row_count(std::uint64_t step) const {
   const std::size_t count = global_count(step);
+  return options_.last_batch == LastBatch::kPad ? options_.global_batch : count;
+}
+
+std::size_t GlobalSampler::local_count(std::uint64_t step) const {
+  const std::size_t count = row_count(step);
   return count / ranks_ + (rank_ < count % ranks_ ? 1 : 0);
 }
 
-// A global batch is a run of positions in the permutation, and each rank takes consecutive
+std::size_t GlobalSampler::largest_local_count() const { return local_count(0); }
+
+// The first row of this rank in the global batch.
+std::uint64_t GlobalSampler::first_row(std::uint64_t step) const {
+  const std::size_t count = row_count(step);
+  return rank_ * (count / ranks_) + std::min<std::uint64_t>(rank_, count % ranks_);
+}
+
+std::size_t GlobalSampler::local_padding(std::uint64_t step) const {
+  const std::uint64_t first = first_row(step), end = first + local_count(step);
+  return end - std::clamp<std::uint64_t>(global_count(step), first, end);
+}
+
+// A global batch is a run of positions in the order of the epoch, and each rank takes consecutive
 // positions of it. The set of samples in a step therefore does not depend on the number of ranks.
 std::vector<std::uint64_t> GlobalSampler::samples(const EpochStep& where) const {
-  const std::size_t global = global_count(where.step);
-  const std::uint64_t first = where.step * options_.global_batch + rank_ * (global / ranks_) +
-                              std::min<std::uint64_t>(rank_, global % ranks_);
+  const std::uint64_t first = where.step * options_.global_batch + first_row(where.step);
   std::vector<std::uint64_t> indices(local_count(where.step));
-  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = first + i;
-  if (options_.is_shuffled) {
+  for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = (first + i) % options_.dataset_size;
+  if (options_.weights) {
+    for (auto& index : indices) index = options_.weights->draw(options_.seed, where.epoch, index);
+  } else if (options_.is_shuffled) {
     const EpochPermutation permutation(options_.dataset_size, options_.seed, where.epoch);
     for (auto& index : indices) index = permutation[index];
   }
   return indices;
+}
+
+SamplePosition GlobalSampler::position(std::uint64_t count) const {
+  const EpochStep where = locate(count);
+  return {where.epoch, where.step * options_.global_batch};
+}
+
+std::uint64_t GlobalSampler::count_at(const SamplePosition& position) const {
+  const EpochStep where{position.epoch, position.sample / options_.global_batch};
+  HORO_CHECK(position.sample % options_.global_batch == 0 && where.step < steps_per_epoch_,
+             fmt::format("no step begins at sample {} of epoch {}: a step has {} samples, and an "
+                         "epoch {} steps; choose the global batch and the data set that led there",
+                         position.sample, position.epoch, options_.global_batch, steps_per_epoch_));
+  return count_of(where);
 }
 
 }  // namespace horo::ops

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 namespace horo::ops {
@@ -34,6 +36,34 @@ class EpochPermutation {
   std::array<std::uint64_t, kRounds> round_keys_{};
 };
 
+/// Draws samples with replacement, each with a probability proportional to its weight. The draw at
+/// a position of an epoch depends only on (seed, epoch, position). Immutable after construction.
+class WeightedDraw {
+ public:
+  /// `weights`: one per sample. Throws InvalidArgument, with the sample, for a weight that is
+  /// negative or not finite, and if all weights are 0.
+  explicit WeightedDraw(std::span<const double> weights);
+
+  /// The number of samples.
+  std::uint64_t size() const { return sums_.size(); }
+  /// Takes O(log size()). Never returns a sample of weight 0.
+  std::uint64_t draw(std::uint64_t seed, std::uint64_t epoch, std::uint64_t position) const;
+  /// A hash of the weights.
+  std::uint64_t hash() const;
+
+ private:
+  std::vector<double> sums_;  // sums_[i]: of the weights of samples 0 to i
+};
+
+/// What happens at the end of an epoch if the global batch does not divide the data set.
+enum class LastBatch {
+  kDrop,     ///< the remaining samples are left out; with shuffling, others in each epoch
+  kPartial,  ///< the last step has fewer samples, on some ranks perhaps none
+  /// The last step is filled up with samples of the beginning of the epoch, which have the weight
+  /// 0. All steps then have the same shapes.
+  kPad,
+};
+
 /// The order in which the samples of a data set are visited.
 struct SamplerOptions {
   std::size_t dataset_size = 0;
@@ -43,9 +73,10 @@ struct SamplerOptions {
   std::uint64_t seed = 0;
   /// A new order in each epoch; false: the order of the data set, for evaluation.
   bool is_shuffled = true;
-  /// Whether the last step of an epoch is smaller if the global batch does not divide the data set.
-  /// Otherwise the remaining samples are dropped; with shuffling these differ in each epoch.
-  bool keeps_partial_batch = false;
+  LastBatch last_batch = LastBatch::kDrop;
+  /// If set, an epoch consists of dataset_size draws instead of a permutation. Requires
+  /// is_shuffled.
+  std::shared_ptr<const WeightedDraw> weights{};
 };
 
 /// A position in training: `step` of `epoch`, both counted from 0.
@@ -55,29 +86,42 @@ struct EpochStep {
   friend bool operator==(const EpochStep&, const EpochStep&) = default;
 };
 
+/// The number of samples that training has used: all of the epochs before `epoch`, and the first
+/// `sample` positions of it. A checkpoint stores it. Independent of the number of ranks.
+struct SamplePosition {
+  std::uint64_t epoch = 0;
+  std::uint64_t sample = 0;
+  friend bool operator==(const SamplePosition&, const SamplePosition&) = default;
+};
+
 /// Assigns samples to ranks and steps. The order is defined for the whole job: step s of an epoch
 /// covers positions [s * global_batch, (s + 1) * global_batch) of the epoch's permutation, and rank
 /// r takes the r-th contiguous part of them. The samples of a step therefore do not depend on the
 /// number of ranks, and training can resume at any (epoch, step) without replay.
 ///
 /// If the number of
-/// ranks does not divide the samples of a step, the first ranks take one more; a part may be empty.
-/// Averages over ranks must then be weighted. Immutable after construction.
+/// ranks does not divide the rows of a step, the first ranks take one more; a part may be empty.
+/// Averages over ranks must then be weighted: if each rank divides its sum over counted samples by
+/// global_count() / ranks, the average over the ranks is exact. Immutable after construction.
 class GlobalSampler {
  public:
   /// Throws InvalidArgument for a rank outside 0 ... ranks - 1, a global batch of 0, or options
-  /// that leave no step in an epoch.
+  /// that leave no step in an epoch or contradict each other.
   GlobalSampler(const SamplerOptions& options, int rank, int ranks);
 
   const SamplerOptions& options() const { return options_; }
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  /// Samples of step `step` over all ranks.
+  /// Samples of step `step` over all ranks, without padding.
   std::size_t global_count(std::uint64_t step) const;
-  /// Samples of step `step` on this rank.
+  /// Samples of step `step` on this rank, with padding.
   std::size_t local_count(std::uint64_t step) const;
+  /// The largest local_count().
+  std::size_t largest_local_count() const;
+  /// How many of them, at the end, are padding.
+  std::size_t local_padding(std::uint64_t step) const;
 
-  /// Indices in the data set of the samples of this rank. Throws InvalidArgument if where.step is
-  /// not below steps_per_epoch().
+  /// Indices in the data set of the samples of this rank, with padding. Throws InvalidArgument if
+  /// where.step is not below steps_per_epoch().
   std::vector<std::uint64_t> samples(const EpochStep& where) const;
 
   /// Step number `count` of training, counted from 0 through all epochs.
@@ -89,7 +133,16 @@ class GlobalSampler {
     return where.epoch * steps_per_epoch_ + where.step;
   }
 
+  /// The position before step number `count`.
+  SamplePosition position(std::uint64_t count) const;
+  /// The inverse of position(). Throws InvalidArgument if no step begins at `position`, because
+  /// another global batch or data set was used there.
+  std::uint64_t count_at(const SamplePosition& position) const;
+
  private:
+  std::size_t row_count(std::uint64_t step) const;
+  std::uint64_t first_row(std::uint64_t step) const;
+
   SamplerOptions options_;
   std::uint64_t rank_;
   std::uint64_t ranks_;

@@ -104,9 +104,11 @@ MnistDataset::MnistDataset(const std::filesystem::path& directory, Split split) 
   labels_ = std::move(labels.values);
 }
 
-std::int32_t MnistDataset::copy_sample(std::size_t index, std::span<float> values) const {
-  check_copy(index, values.size());
-  normalise_pixels({pixels_.data() + index * values.size(), values.size()}, kMnistScale, values);
+std::vector<PixelScale> MnistDataset::pixel_scales() const { return {kMnistScale}; }
+
+std::int32_t MnistDataset::copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const {
+  check_copy(index, pixels.size());
+  std::copy_n(pixels_.data() + index * pixels.size(), pixels.size(), pixels.data());
   return labels_[index];
 }
 

@@ -23,7 +23,7 @@ IdxArray read_idx(const std::filesystem::path& path, std::size_t dimension_count
 
 /// The MNIST handwritten digits, or a data set in the same files (Fashion-MNIST): images [1, rows,
 /// columns] of 10 classes, kept in memory as bytes. Immutable after construction.
-class MnistDataset : public LabelledImages {
+class MnistDataset : public PixelImages {
  public:
   /// Reads `train-images-idx3-ubyte` and `train-labels-idx1-ubyte` (kTrain), or the two `t10k-`
   /// files (kTest), from `directory`; each plain or with `.gz` added. Throws InvalidArgument, one
@@ -33,7 +33,8 @@ class MnistDataset : public LabelledImages {
   std::size_t size() const override { return labels_.size(); }
   Shape sample_shape() const override { return {1, rows_, columns_}; }
   std::size_t class_count() const override { return 10; }
-  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override;
+  std::vector<PixelScale> pixel_scales() const override;
+  std::int32_t copy_pixels(std::size_t index, std::span<std::uint8_t> pixels) const override;
 
  private:
   std::size_t rows_ = 0;

@@ -6,6 +6,7 @@
 #include <limits>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "horo/base/error.h"
 #include "horo/device/device.h"
@@ -111,6 +112,21 @@ Tensor Tensor::shared() const {
   result.type_ = type_;
   result.device_ = device_;
   result.data_ = data_;
+  return result;
+}
+
+// The first dimension is the outermost one in every layout, so its entries are contiguous.
+Tensor Tensor::rows(std::size_t first, std::size_t count) const {
+  std::vector<std::size_t> dimensions = shape_.dimensions();
+  HORO_CHECK(!dimensions.empty() && first + count <= dimensions[0],
+             fmt::format("rows {} to {} of a tensor of shape {}", first, first + count,
+                         shape_.to_string()));
+  const std::size_t row_bytes = dimensions[0] == 0 ? 0 : bytes() / dimensions[0];
+  dimensions[0] = count;
+  Tensor result = shared();
+  result.shape_ = Shape(std::move(dimensions));
+  result.count_ = result.shape_.count();
+  result.data_ = {data_, data_.get() + first * row_bytes};
   return result;
 }
 

@@ -72,6 +72,8 @@ class Tensor {
   Tensor clone() const;
   /// Returns a second tensor that shares the ownership of the same memory.
   Tensor shared() const;
+  /// Returns entries [first, first + count) of the first dimension. They share the memory.
+  Tensor rows(std::size_t first, std::size_t count) const;
   /// Whether no other tensor shares the memory, so that it may be overwritten.
   bool is_unique() const { return data_.use_count() == 1; }
   /// Returns the same values with another shape of the same count. This tensor becomes empty.

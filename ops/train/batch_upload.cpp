@@ -27,7 +27,11 @@ Batch packed(const Batch& batch, std::byte* to, Place place) {
   const auto next = [&](const Tensor& part) {
     return place(std::exchange(to, to + round_up(part.bytes(), kAlignment)), part);
   };
-  return {batch.where, next(batch.inputs), next(batch.targets), next(batch.samples)};
+  Tensor inputs = next(batch.inputs);  // in this order
+  Tensor targets = next(batch.targets);
+  Batch result = with_tensors(batch, std::move(inputs), std::move(targets), next(batch.samples));
+  result.is_pinned = false;
+  return result;
 }
 
 }  // namespace

@@ -31,13 +31,20 @@ struct Evaluation {
 };
 
 /// Compares the outputs of `model`, in host memory, with the targets of every sample of `dataset`,
-/// each on one of the ranks. Collective; all ranks get the same result. Cost: one allreduce of
-/// three values.
+/// each on one of the ranks, and bad samples (BadSamples::kSkip) on none. Collective; all ranks get
+/// the same result. Cost: one allreduce of three values.
 Evaluation evaluate(Context& context, Layer& model, const Dataset& dataset,
                     const EvaluationOptions& options = {}, const Loss& loss = CrossEntropy());
-/// The same with `score`, which returns the score of a batch of at least one sample, with the sum
-/// of the losses.
+/// The same with `score`, which returns the score of a batch of at least one counted row, with the
+/// sum of the losses.
 Evaluation evaluate(Context& context, const std::function<BatchScore(Batch)>& score,
                     const Dataset& dataset, const EvaluationOptions& options = {});
+/// The same over the remaining batches of `loader`.
+Evaluation evaluate(Context& context, const std::function<BatchScore(Batch)>& score,
+                    DataLoader& loader);
+
+/// The sampler of an evaluation: every sample once, in the order of the data set.
+GlobalSampler evaluation_sampler(const Context& context, const Dataset& dataset,
+                                 std::size_t global_batch);
 
 }  // namespace horo::ops

@@ -2,25 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace horo::ops {
 namespace {
 
 Batch shared(const Batch& batch) {
-  return {batch.where, batch.inputs.shared(), batch.targets.shared(), batch.samples.shared()};
+  return with_tensors(batch, batch.inputs.shared(), batch.targets.shared(), batch.samples.shared());
 }
 
 Batch allocate_like(Backend& backend, const Batch& batch) {
   const auto like = [&](const Tensor& part) { return backend.allocate(part.shape(), part.type()); };
-  return {batch.where, like(batch.inputs), like(batch.targets), like(batch.samples)};
+  return with_tensors(batch, like(batch.inputs), like(batch.targets), like(batch.samples));
 }
 
 }  // namespace
 
+// A captured step has the usual number of samples, not the smaller number of a padded last step.
 bool GraphedSteps::is_next(double samples) {
   if (graph_) return graph_->samples == samples;
-  return plain_steps_-- <= 0;
+  most_samples_ = std::max(most_samples_, samples);
+  return plain_steps_-- <= 0 && samples == most_samples_;
 }
 
 void GraphedSteps::run(const Batch& batch, const Pass& pass, double samples) {

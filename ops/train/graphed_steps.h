@@ -21,7 +21,7 @@ class GraphedSteps {
 
   /// Whether a step with these `samples` (see Loss::backward()) is to be run by run(). If not, run
   /// a plain step: the result changes after a few of them. Batches with equal `samples` must have
-  /// equal shapes.
+  /// equal shapes and padding.
   bool is_next(double samples);
   /// Submits a whole step: forward, backward, exchange and update. The first call captures it.
   /// Throws as GradientSync::capture() and StepGraph::launch() do.
@@ -40,6 +40,7 @@ class GraphedSteps {
 
   TrainStep& step_;
   int plain_steps_ = kPlainSteps;  // before the next capture
+  double most_samples_ = 0;
   std::optional<Graph> graph_;
 };
 

@@ -19,6 +19,20 @@ nlohmann::ordered_json step_json(const StepTimes& times) {
   return json;
 }
 
+double milliseconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+nlohmann::ordered_json loader_json(const LoaderReport& loader) {
+  nlohmann::ordered_json json;
+  json["threads"] = loader.threads;
+  json["prefetch"] = loader.prefetch;
+  json["waited_ms"] = milliseconds(loader.waited);
+  json["reading_ms"] = milliseconds(loader.reading.time);
+  json["reading_cpu_ms"] = milliseconds(loader.reading.cpu_time);
+  return json;
+}
+
 }  // namespace
 
 std::string to_json(const TrainReport& report) {
@@ -36,6 +50,8 @@ std::string to_json(const TrainReport& report) {
   json["control_messages_per_step"] = report.control_messages_per_step;
   json["clipped_steps"] = report.clipped_steps;
   json["skipped_steps"] = report.skipped_steps;
+  json["bad_samples"] = report.bad_samples;
+  json["loader"] = loader_json(report.loader);
   json["compression_rate"] = report.compression.compression_rate();
   json["compression_error"] = report.compression.relative_error();
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "horo/horo.h"
+#include "ops/data/data_loader.h"
 #include "ops/train/step_timer.h"
 
 namespace horo::ops {
@@ -27,13 +28,16 @@ struct TrainReport {
   double control_messages_per_step = 0;
   std::uint64_t clipped_steps = 0;  ///< whose gradients were scaled to clip_norm
   std::uint64_t skipped_steps = 0;  ///< that were not finite
+  std::uint64_t bad_samples = 0;    ///< reads that failed and were skipped, over all ranks
+  LoaderReport loader;              ///< of the training samples, on this rank
   CompressionFigures compression;   ///< over all steps, on this rank
 };
 
 /// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy,
 /// test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward, backward,
 /// exposed_communication, optimizer, total: medians), control_messages_per_step, clipped_steps,
-/// skipped_steps, compression_rate, compression_error (relative_error()).
+/// skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms, reading_cpu_ms),
+/// compression_rate, compression_error (relative_error()).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -9,6 +9,7 @@
 
 #include "horo/base/log.h"
 #include "ops/backend/device/step_state.h"
+#include "ops/backend/pixels.h"
 
 namespace horo::ops {
 namespace {
@@ -82,6 +83,20 @@ void synchronize(Backend& backend) {
   if (device::Stream* const stream = backend.device_stream()) stream->synchronize();
 }
 
+void fill_with_zeros(Backend& backend, std::byte* to, std::size_t bytes) {
+  if (device::Stream* const stream = backend.device_stream())
+    stream->fill(to, 0, bytes);
+  else
+    std::fill_n(to, bytes, std::byte{0});
+}
+
+void copy(Backend& backend, std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (device::Stream* const stream = backend.device_stream())
+    stream->copy(to, from, bytes);
+  else
+    std::copy_n(from, bytes, to);
+}
+
 // A later constructor may throw, which frees memory that work in flight would still use.
 Context& synchronized(Context& context, Backend& backend) {
   synchronize(backend);
@@ -89,6 +104,13 @@ Context& synchronized(Context& context, Backend& backend) {
 }
 
 }  // namespace
+
+Tensor model_input(Backend& backend, Batch& batch) {
+  Tensor inputs = std::move(batch.inputs);
+  if (batch.pixel_scales) return normalised(backend, inputs, *batch.pixel_scales);
+  if (!is_floating(inputs.type())) return inputs;
+  return backend.in_own_order(std::move(inputs), backend.type());
+}
 
 TrainedOnBackend::TrainedOnBackend(Layer& model, Optimizer& optimizer, Backend& backend)
     : model_(model), optimizer_(optimizer) {
@@ -173,17 +195,34 @@ void TrainStep::set_step(std::uint64_t step) {
 Tensor TrainStep::forward(Batch& batch, Pass pass) {
   pass.samples = batch.sample_indices();
   if (device_backend_) pass.device_step = &memory_as<StepState>(state_)->step;
-  Tensor inputs = std::move(batch.inputs);
-  if (is_floating(inputs.type()))
-    inputs = backend_.in_own_order(std::move(inputs), backend_.type());
-  return model().forward(std::move(inputs), pass);
+  return model().forward(model_input(backend_, batch), pass);
+}
+
+// Rows of padding come last. The loss reads the rows before them, and the gradient by the rest is
+// zero.
+Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double samples) {
+  BatchScore* const score = memory_as<BatchScore>(score_);
+  float* const loss = gradients_.loss().data();
+  if (batch.padding == 0)
+    return loss_function_.backward(backend_, std::move(output), batch.targets, samples, score,
+                                   loss);
+  Tensor gradient = backend_.allocate(output.shape(), output.type());
+  fill_with_zeros(backend_, gradient.raw(), gradient.bytes());
+  const std::size_t rows = batch.counted_rows();
+  if (rows == 0) {
+    fill_with_zeros(backend_, score_.raw(), sizeof *score);
+    fill_with_zeros(backend_, gradients_.loss().raw(), sizeof *loss);
+    return gradient;
+  }
+  const Tensor counted = loss_function_.backward(backend_, output.rows(0, rows),
+                                                 batch.targets.rows(0, rows), samples, score, loss);
+  copy(backend_, gradient.raw(), counted.raw(), counted.bytes());
+  return gradient;
 }
 
 // The loss is marked before the gradients, so its reduction overlaps with the backward pass.
 void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
-  Tensor gradient =
-      loss_function_.backward(backend_, std::move(output), batch.targets, samples,
-                              memory_as<BatchScore>(score_), gradients_.loss().data());
+  Tensor gradient = loss_gradient(std::move(output), batch, samples);
   gradient_ready(parameters_.size(), gradients_.loss());
   model().backward(std::move(gradient), [&](const Parameter& parameter) {
     const std::size_t index = index_of_.at(&parameter);
@@ -223,12 +262,7 @@ void TrainStep::exchange() {
 }
 
 void TrainStep::clear_sums() {
-  for (Tensor& sum : sums_) {
-    if (device::Stream* const stream = backend_.device_stream())
-      stream->fill(sum.raw(), 0, sum.bytes());
-    else
-      sum.fill(0);
-  }
+  for (Tensor& sum : sums_) fill_with_zeros(backend_, sum.raw(), sum.bytes());
 }
 
 // On a device the verdict stays there: the optimizer kernels read the clipping factor and the skip
@@ -256,7 +290,12 @@ void TrainStep::update() {
 }
 
 void TrainStep::score(const Tensor& output, const Batch& batch) {
-  loss_function_.score(backend_, output, batch.targets, memory_as<BatchScore>(score_));
+  const std::size_t rows = batch.counted_rows();
+  if (rows == 0)
+    fill_with_zeros(backend_, score_.raw(), sizeof(BatchScore));
+  else
+    loss_function_.score(backend_, output.rows(0, rows), batch.targets.rows(0, rows),
+                         memory_as<BatchScore>(score_));
 }
 
 }  // namespace horo::ops

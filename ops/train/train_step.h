@@ -63,6 +63,10 @@ class TrainedOnBackend {
   Optimizer& optimizer_;
 };
 
+/// The input of a model whose tensors are in the memory of `backend`: batch.inputs, which are
+/// taken, normalised if they are pixels, and in own order.
+Tensor model_input(Backend& backend, Batch& batch);
+
 /// The training step of a model, in host memory or on a device: forward() and backward(), repeated
 /// after end_pass() if a step has several passes, then exchange() and update(). On a device, work
 /// is submitted to one stream, the calls do not wait for it, except that exchange() waits for the
@@ -84,6 +88,7 @@ class TrainStep {
   /// The output of the model. Takes batch.inputs.
   Tensor forward(Batch& batch, Pass pass);
   /// Computes the loss and the gradients of a training forward(); `samples` as in Loss::backward().
+  /// Rows of padding add nothing to them.
   /// The exchange of a bucket starts as soon as its gradients are ready in the last pass.
   void backward(Tensor output, const Batch& batch, double samples);
   /// Adds the gradients of a pass that is not the last of its step to the sum.
@@ -117,6 +122,7 @@ class TrainStep {
   const BatchScore* batch_score() const;
 
  private:
+  Tensor loss_gradient(Tensor output, const Batch& batch, double samples);
   bool is_last_pass() const { return pass_ + 1 == options_.passes; }
   void mark(std::size_t gradient);
   void gradient_ready(std::size_t gradient, Tensor& own);

@@ -73,8 +73,12 @@ std::string describe(const SampleForm& form) {
 }
 
 SamplerOptions sampler_options(const Dataset& dataset, const TrainerOptions& options) {
-  return {
-      .dataset_size = dataset.size(), .global_batch = options.global_batch, .seed = options.seed};
+  return {.dataset_size = dataset.size(),
+          .global_batch = options.global_batch,
+          .seed = options.seed,
+          .is_shuffled = options.is_shuffled,
+          .last_batch = options.last_batch,
+          .weights = options.sample_weights};
 }
 
 ProgressOptions progress_options(const Context& context, const TrainerOptions& options) {
@@ -103,12 +107,16 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
                                           const Dataset& test_set) {
   // The structured binding names every field, so that a new field does not compile until it is
   // handled here. The gradient exchange compares `compression`. `loader` and `progress` may differ.
-  const auto& [epochs, global_batch, max_steps, learning_rate, gradient_op, seed, evaluation_batch,
-               loader, compression, accumulate, clip_norm, max_skipped, loss, device, progress] =
-      options;
+  const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
+               learning_rate, gradient_op, seed, evaluation_batch, loader, compression, accumulate,
+               clip_norm, max_skipped, loss, device, progress] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
+          fmt::format("is_shuffled = {}", is_shuffled),
+          sample_weights ? fmt::format("sample_weights = {:016x}", sample_weights->hash())
+                         : "sample_weights are unset",
+          fmt::format("last_batch = {}", static_cast<int>(last_batch)),
           fmt::format("learning_rate = {}", describe_schedule(learning_rate)),
           fmt::format("gradient_op = {}", name_of(gradient_op)),
           fmt::format("seed = {}", seed),
@@ -150,6 +158,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
       test_set_(test_set),
       options_(options),
       sampler_(sampler_options(train_set, options), context.rank(), context.size()),
+      test_sampler_(evaluation_sampler(context, test_set, options.evaluation_batch)),
       total_steps_(count_steps(sampler_, options)),
       phase_scopes_(context),
       control_messages_(context),
@@ -164,6 +173,10 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
              fmt::format("a global batch of {} cannot be cut into {} passes on each of {} ranks; "
                          "accumulate over fewer",
                          options.global_batch, options.accumulate, ranks));
+  HORO_CHECK(options.last_batch != LastBatch::kPartial,
+             "in training, the last step of an epoch is dropped or padded; choose kDrop or kPad");
+  HORO_CHECK(!options.device.graph || options.loader.bad_samples == BadSamples::kFatal,
+             "steps as graphs have fixed rows, so bad samples cannot be skipped; turn `graph` off");
   HORO_CHECK(total_steps_ > 0, "training for 0 epochs; choose at least 1");
   HORO_CHECK(
       train_set.input() == test_set.input() && train_set.target() == test_set.target(),
@@ -195,6 +208,7 @@ TrainReport Trainer::run() {
 // as they become known, so that a device can run ahead of the host.
 void Trainer::train_epochs(Replica& replica, TrainReport& report) {
   DataLoader loader(train_set_, sampler_, 0, total_steps_, replica.for_upload(options_.loader));
+  DataLoader test_loader(test_set_, test_sampler_, 0, 0, evaluation_loader_options(replica));
   for (std::uint64_t step = 0; step < total_steps_; ++step) {
     control_messages_.begin_step();
     timer_.begin_step(StepPhase::kDataWait);
@@ -209,8 +223,10 @@ void Trainer::train_epochs(Replica& replica, TrainReport& report) {
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
-    if (is_last) finish_epoch(where, replica, report);
+    if (is_last) finish_epoch(where, replica, test_loader, report);
   }
+  report.loader = loader.report();
+  report.bad_samples = report.loader.reading.bad_samples + test_loader.report().reading.bad_samples;
 }
 
 void Trainer::train_step(Batch batch, Replica& replica) {
@@ -286,15 +302,21 @@ void Trainer::show_progress(std::uint64_t steps_done, float loss) {
        .seconds_left = seconds_per_step * static_cast<double>(total_steps_ - steps_done)});
 }
 
-void Trainer::finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report) {
+// Evaluation uses the images without augmentation.
+DataLoaderOptions Trainer::evaluation_loader_options(Replica& replica) const {
+  DataLoaderOptions options = replica.for_upload(options_.loader);
+  options.augmentation = {};
+  options.pixel_augmentation = {};
+  return options;
+}
+
+void Trainer::finish_epoch(const EpochStep& where, Replica& replica, DataLoader& test_loader,
+                           TrainReport& report) {
   const horo::TraceScope phase = context_.phase("evaluation");
   replica.average_buffers();
-  EvaluationOptions as_it_is{.global_batch = options_.evaluation_batch,
-                             .loader = replica.for_upload(options_.loader)};
-  // Evaluation uses the images without augmentation.
-  as_it_is.loader.augmentation = {};
+  test_loader.restart(0, test_sampler_.steps_per_epoch());
   const Evaluation evaluation = evaluate(
-      context_, [&](Batch batch) { return replica.score(std::move(batch)); }, test_set_, as_it_is);
+      context_, [&](Batch batch) { return replica.score(std::move(batch)); }, test_loader);
   report.epochs = where.epoch + 1;
   report.test_accuracy = evaluation.accuracy();
   report.test_loss = evaluation.loss();
@@ -321,10 +343,18 @@ void Trainer::complete(Replica& replica, TrainReport& report) {
   std::vector<std::int64_t> messages{static_cast<std::int64_t>(control_messages_.messages())};
   context_.allreduce(TensorView(messages),
                      {.name = "train.control_messages", .op = ReduceOp::kMax});
+  std::vector<std::int64_t> bad{static_cast<std::int64_t>(report.bad_samples)};
+  context_.allreduce(TensorView(bad), {.name = "train.bad_samples", .op = ReduceOp::kSum});
+  report.bad_samples = static_cast<std::uint64_t>(bad[0]);
   report.control_messages_per_step =
       static_cast<double>(messages[0]) /
       static_cast<double>(std::max<std::uint64_t>(1, control_messages_.steps()));
   display_.print(describe(report.mean_step));
+  if (report.bad_samples > 0)
+    display_.print(
+        fmt::format("{} samples could not be read and were skipped, counted in every "
+                    "epoch",
+                    report.bad_samples));
   if (options_.compression.kind != Compression::Kind::kNone)
     display_.print(fmt::format("compression: {:.1f} times fewer bytes, {:.1f} % left out of a step",
                                report.compression.compression_rate(),

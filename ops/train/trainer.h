@@ -25,6 +25,14 @@ struct TrainerOptions {
   std::size_t global_batch = 128;
   /// Stops training after this many steps, even within an epoch; 0: no limit.
   std::uint64_t max_steps = 0;
+  /// A new order of the samples in each epoch; false: the order of the data set.
+  bool is_shuffled = true;
+  /// Draws the samples of an epoch by weight, see SamplerOptions.
+  std::shared_ptr<const WeightedDraw> sample_weights{};
+  /// What happens to the samples that do not fill the last step of an epoch: kDrop, or kPad, with
+  /// which every sample has the same weight in the average of its step. Layers that combine samples
+  /// (batch normalisation) see the padding.
+  LastBatch last_batch = LastBatch::kDrop;
   /// Learning rate by step; unset: the constant rate of the optimizer.
   std::optional<LearningRateSchedule> learning_rate;
   /// How the gradients of the ranks are combined: kAverage, or kAdasum, which tolerates more ranks
@@ -83,7 +91,9 @@ class Trainer {
   void take(const StepOutcome& outcome, TrainReport& report);
   void note_skipped(std::uint64_t step, const std::string& why);
   void show_progress(std::uint64_t steps_done, float loss);
-  void finish_epoch(const EpochStep& where, Replica& replica, TrainReport& report);
+  DataLoaderOptions evaluation_loader_options(Replica& replica) const;
+  void finish_epoch(const EpochStep& where, Replica& replica, DataLoader& test_loader,
+                    TrainReport& report);
   void complete(Replica& replica, TrainReport& report);
 
   Context& context_;
@@ -93,6 +103,7 @@ class Trainer {
   const Dataset& test_set_;
   const TrainerOptions options_;
   const GlobalSampler sampler_;
+  const GlobalSampler test_sampler_;
   const std::uint64_t total_steps_;
   StepTimer timer_;
   StepTimer device_timer_;  // phases measured by a device

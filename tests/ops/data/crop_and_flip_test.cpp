@@ -94,5 +94,25 @@ TEST(CropAndFlip, RefusesShapesThatAreNotImages) {
             "CropAndFlip: 5 values for an image of shape [1, 2, 3]");
 }
 
+// The pixels of the padding have the given values; everything else is as for floats.
+TEST(CropAndFlip, ChangesPixelsAsFloats) {
+  const Shape shape{2, 6, 5};
+  const CropAndFlip crop(shape, {.padding = 3, .padding_pixels = {200, 201}});
+  for (std::uint64_t sample = 0; sample < 50; ++sample) {
+    Values floats = counted(shape);
+    std::vector<std::uint8_t> pixels(floats.begin(), floats.end());
+    crop(std::span<float>(floats), 3, sample);
+    crop(std::span<std::uint8_t>(pixels), 3, sample);
+    for (std::size_t i = 0; i < pixels.size(); ++i)
+      EXPECT_EQ(pixels[i], floats[i] == 0 ? 200 + i / 30 : static_cast<std::size_t>(floats[i]));
+  }
+  const CropAndFlip without(shape);
+  std::vector<std::uint8_t> pixels(shape.count());
+  EXPECT_THAT(message_of([&] { without(std::span<std::uint8_t>(pixels), 0, 0); }),
+              testing::HasSubstr("0 padding_pixels for 2 channels"));
+  EXPECT_THAT(padding_pixels(std::vector<PixelScale>{{0.5f, 1}, {1, 1}, {0, 1}}),
+              testing::ElementsAre(128, 255, 0));
+}
+
 }  // namespace
 }  // namespace horo::ops

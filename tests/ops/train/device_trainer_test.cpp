@@ -7,6 +7,7 @@
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
+#include "ops/data/digits_dataset.h"
 #include "tests/ops/train/device_training.h"
 #include "tests/support/sanitizer.h"
 
@@ -56,6 +57,26 @@ TEST(DeviceTrainer, LossesOfAllKindsMatchTheHost) {
 
 TEST(DeviceTrainer, GraphsMatchPlainSteps) {
   for (const int ranks : tested_ranks({1, 2, 3})) on_ranks(ranks, compare_graphs_with_plain_steps);
+}
+
+// The pixels are normalised where the model computes.
+TEST(DeviceTrainer, PixelsTrainAsFloats) {
+  on_ranks(2, [](device::Device& device, Context& context) {
+    set_compute_threads(1);
+    const DigitsDataset train_set({.size = 64}), test_set({.split = Split::kTest, .size = 20});
+    const auto train = [&](device::Device* where, bool as_pixels) {
+      const auto model = make_mlp({.input = {1, 28, 28}, .hidden = {12}, .classes = 10, .seed = 2});
+      Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
+      TrainerOptions options{.epochs = 2, .global_batch = 24};
+      options.last_batch = LastBatch::kPad;
+      options.loader.as_pixels = as_pixels;
+      options.device = {.device = where, .graph = where != nullptr};
+      return Trainer(context, *model, optimizer, train_set, test_set, options).run();
+    };
+    const TrainReport expected = train(nullptr, false);
+    EXPECT_EQ(train(nullptr, true).param_hash, expected.param_hash);
+    expect_similar(train(&device, true), expected, 1e-4);
+  });
 }
 
 class CountingDevice : public device::HostDevice {

@@ -88,12 +88,14 @@ inline void compare_other_networks_with_host(device::Device& device, Context& co
   expect_similar(train(resnet20, &device, 4), train(resnet20, nullptr, 4), resnet_tolerance);
 }
 
-/// Several passes per step give the same losses as one, in both memories. Types of gradients may
-/// differ.
+/// Several passes per step give the same losses as one, in both memories, also in a padded step.
+/// Types of gradients may differ.
 inline void compare_accumulation_with_host(device::Device& device, Context& context) {
   const auto train = [&](device::Device* where, std::size_t passes, DataType type) {
     TrainerOptions options = small_device_options();
     options.epochs = 1;
+    options.global_batch = 50;
+    options.last_batch = LastBatch::kPad;
     options.accumulate = passes;
     options.clip_norm = 5;
     options.device = {.device = where, .type = type};
@@ -151,12 +153,13 @@ inline void compare_losses_with_host(device::Device& device, Context& context) {
 }
 
 /// Steps as graphs give the same bits as plain steps: dropout, batch normalisation, learning rate
-/// and clipping follow the step. The last rank has fewer samples than the others. Two epochs
-/// capture two graphs.
+/// and clipping follow the step. The last rank has fewer samples than the others, and the
+/// last step of an epoch is padded. Two epochs capture two graphs.
 inline void compare_graphs_with_plain_steps(device::Device& device, Context& context) {
   const auto train = [&](bool graph, bool with_adamw, DataType type) {
     TrainerOptions options = small_device_options();
     options.global_batch = 25;
+    options.last_batch = LastBatch::kPad;
     options.clip_norm = 0.5;
     options.learning_rate =
         LearningRateSchedule{.base_rate = with_adamw ? 0.01f : 0.1f, .warm_up_steps = 12};

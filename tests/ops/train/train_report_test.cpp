@@ -27,6 +27,9 @@ TrainReport example() {
           .bytes_sent = 10, .bytes_uncompressed = 40, .squared_values = 100, .squared_error = 1}};
   report.median_step[StepPhase::kBackward] = 7.5;
   report.median_step.total_ms = 12.5;
+  report.bad_samples = 3;
+  report.loader = {.waited = std::chrono::microseconds(1500), .threads = 2, .prefetch = 8};
+  report.loader.reading.time = std::chrono::milliseconds(20);
   return report;
 }
 
@@ -43,6 +46,12 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("control_messages_per_step"), 0);
   EXPECT_EQ(json.at("clipped_steps"), 5);
   EXPECT_EQ(json.at("skipped_steps"), 6);
+  EXPECT_EQ(json.at("bad_samples"), 3);
+  EXPECT_EQ(json.at("loader").at("threads"), 2);
+  EXPECT_EQ(json.at("loader").at("prefetch"), 8);
+  EXPECT_EQ(json.at("loader").at("waited_ms"), 1.5);
+  EXPECT_EQ(json.at("loader").at("reading_ms"), 20);
+  EXPECT_EQ(json.at("loader").at("reading_cpu_ms"), 0);
   EXPECT_EQ(json.at("compression_rate"), 4);
   EXPECT_EQ(json.at("compression_error"), 0.1);
   EXPECT_EQ(json.at("step_ms").size(), 6u);

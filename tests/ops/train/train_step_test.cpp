@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 
+#include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/optim/sgd.h"
+#include "ops/train/batch_upload.h"
 #include "tests/ops/train/small_task.h"
 
 namespace horo::ops {
@@ -70,6 +74,51 @@ TEST(TrainStep, AveragesOrCombinesByAdasum) {
         EXPECT_EQ(model.bias.gradient.values()[1], 2.0f);
       }
     });
+}
+
+// Rows of padding have values that would change every result.
+TEST(TrainStep, PaddingAddsNothing) {
+  testing::run_ranks(1, [](Context& context) {
+    const auto device = std::make_shared<device::HostDevice>();
+    const LinesDataset lines(7);
+    const MeanSquaredError loss;
+    for (device::Device* const where :
+         {static_cast<device::Device*>(nullptr), static_cast<device::Device*>(device.get())}) {
+      // The gradients and the loss of the first `rows` samples, with `padding` rows after them.
+      const auto result_of = [&](std::size_t rows, std::size_t padding) {
+        const auto model = make_mlp({.input = {3}, .hidden = {5}, .classes = 2, .seed = 2});
+        Sgd optimizer(model->parameters(), {.learning_rate = 1});
+        TrainStep step(context, *model, optimizer, loss, {.device = where});
+        const Batch all = whole_batch(lines);
+        Batch batch = rows_of(all, 0, rows + padding);
+        batch.padding = padding;
+        std::optional<BatchUpload> upload;
+        if (where != nullptr) {
+          DeviceBackend& backend = *step.device_backend();
+          upload.emplace(*where, backend.allocator());
+          batch = upload->upload(std::move(batch), backend.stream());
+        }
+        step.set_step(0);
+        Tensor output = step.forward(batch, {.training = true});
+        step.backward(std::move(output), batch, 4);
+        step.exchange();
+        step.update();
+        step.finish();
+        std::vector<float> values{*static_cast<const float*>(step.loss().data),
+                                  static_cast<float>(step.batch_score()->counted)};
+        step.move_back();
+        for (const Parameter* parameter : model->parameters())
+          values.insert(values.end(), parameter->value.values().begin(),
+                        parameter->value.values().end());
+        return values;
+      };
+      EXPECT_EQ(result_of(4, 3), result_of(4, 0));
+      const std::vector<float> nothing = result_of(0, 7);
+      EXPECT_EQ(nothing[0], 0);
+      EXPECT_EQ(nothing[1], 0);
+      EXPECT_NE(result_of(4, 0), result_of(7, 0));
+    }
+  });
 }
 
 TEST(GradientBlock, OfHostMemoryIsSharedInsideANode) {

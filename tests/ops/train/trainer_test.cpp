@@ -100,6 +100,30 @@ TEST(Trainer, WeighsSamplesEquallyInUnevenBatches) {
   for (const int ranks : {3, 4}) expect_close(train(ranks, options)[0].losses, alone.losses);
 }
 
+// An epoch has 2 steps; the last one has 80 samples, of which some ranks have none.
+TEST(Trainer, PadsLastBatchExactly) {
+  auto options = small_options();
+  options.global_batch = 400;
+  options.last_batch = LastBatch::kPad;
+  const auto alone = train(1, options)[0];
+  EXPECT_EQ(alone.losses.size(), 4u);
+  for (const int ranks : {2, 3, 4}) expect_close(train(ranks, options)[0].losses, alone.losses);
+}
+
+TEST(Trainer, DrawsSamplesByWeight) {
+  std::vector<double> weights(kTrainSet.size());
+  std::fill_n(weights.begin(), 10, 1.0);
+  auto options = small_options();
+  options.sample_weights = std::make_shared<const WeightedDraw>(weights);
+  std::atomic<bool> is_allowed = true;
+  options.loader.augmentation = [&](auto, auto, std::uint64_t sample) {
+    if (sample >= 10) is_allowed = false;
+  };
+  const auto alone = train(1, options)[0];
+  EXPECT_TRUE(is_allowed);
+  expect_close(train(3, options)[0].losses, alone.losses);
+}
+
 TEST(Trainer, RandomLayersDoNotDependOnTheNumberOfRanks) {
   auto options = small_options();
   options.max_steps = 25;
@@ -220,6 +244,50 @@ TEST(Trainer, SkipsNonFiniteStepsOnAllRanks) {
   }
 }
 
+/// Sample 7 cannot be read.
+class DamagedDataset : public BarsDataset {
+ public:
+  using BarsDataset::BarsDataset;
+  std::int32_t copy_sample(std::size_t index, std::span<float> values) const override {
+    if (index == 7) throw Error("bars.bin: is damaged");
+    return BarsDataset::copy_sample(index, values);
+  }
+};
+
+std::vector<TrainReport> train_on_damaged(int ranks, BadSamples policy) {
+  const DamagedDataset train_set(480, 1), test_set(150, 2);
+  auto options = small_options();
+  options.loader.bad_samples = policy;
+  std::vector<TrainReport> reports(static_cast<std::size_t>(ranks));
+  testing::run_ranks(ranks, [&](Context& context) {
+    set_compute_threads(1);
+    const auto model = make_small_model();
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    reports[static_cast<std::size_t>(context.rank())] =
+        Trainer(context, *model, optimizer, train_set, test_set, options).run();
+  });
+  return reports;
+}
+
+TEST(Trainer, SkipsBadSamplesWithoutChangingTheWeightsOfOthers) {
+  const auto alone = train_on_damaged(1, BadSamples::kSkip)[0];
+  EXPECT_EQ(alone.bad_samples, 2 * 2u);  // once per epoch and evaluation
+  for (const int ranks : {2, 3})
+    for (const auto& report : train_on_damaged(ranks, BadSamples::kSkip)) {
+      expect_close(report.losses, alone.losses);
+      EXPECT_EQ(report.bad_samples, alone.bad_samples);
+    }
+}
+
+TEST(Trainer, ErrorOfASampleEndsTrainingWithItsName) {
+  try {
+    (void)train_on_damaged(2, BadSamples::kFatal);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("sample 7 cannot be read: bars.bin: is damaged"));
+  }
+}
+
 TEST(Trainer, EndsAfterTooManyNonFiniteSteps) {
   auto options = small_options();
   options.max_skipped = 2;
@@ -274,6 +342,7 @@ TEST(Trainer, RejectsInvalidOptions) {
     EXPECT_THAT(message_of({.global_batch = 1}), HasSubstr("at least 2"));
     EXPECT_THAT(message_of({.global_batch = 481}), HasSubstr("smaller global batch"));
     EXPECT_THAT(message_of({.global_batch = 7, .accumulate = 4}), HasSubstr("4 passes"));
+    EXPECT_THAT(message_of({.last_batch = LastBatch::kPartial}), HasSubstr("kPad"));
     EXPECT_THAT(message_of({.epochs = 0}), HasSubstr("0 epochs"));
     EXPECT_EQ(message_of({.global_batch = 480}), "no error");
   });
@@ -303,6 +372,12 @@ TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
   const std::vector<Difference> differences = {
       {"epochs = 3", [](auto& o) { o.epochs = 3; }},
       {"global_batch = 48", [](auto& o) { o.global_batch = 48; }},
+      {"is_shuffled = false", [](auto& o) { o.is_shuffled = false; }},
+      {"sample_weights = ",
+       [](auto& o) {
+         o.sample_weights = std::make_shared<WeightedDraw>(std::vector<double>(480, 1.0));
+       }},
+      {"last_batch = 2", [](auto& o) { o.last_batch = LastBatch::kPad; }},
       {"max_steps = 4", [](auto& o) { o.max_steps = 4; }},
       {"warm_up_steps 7",
        [](auto& o) { o.learning_rate = LearningRateSchedule{.warm_up_steps = 7}; }},

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <span>
+
+#include "ops/backend/backend.h"
+#include "ops/tensor/pixel_scale.h"
+
+namespace horo::ops {
+
+/// The values of uint8 pixels [batch, channels, height, width] in host order, each channel with its
+/// scale, in the own order and the type of `backend`, in whose memory the pixels are. On a device:
+/// one launch. Throws InvalidArgument for another type or shape, or for another number of scales
+/// than channels.
+Tensor normalised(Backend& backend, const Tensor& pixels, std::span<const PixelScale> scales);
+
+}  // namespace horo::ops
