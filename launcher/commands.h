@@ -39,4 +39,8 @@ int timeline_command(std::span<const std::string> words);
 /// `hororun stragglers`: prints the ranks of a job for which other ranks waited.
 int stragglers_command(std::span<const std::string> words);
 
+/// `hororun pack`: packs a folder of files into few large files, or checks packed files. Returns 1
+/// if --check finds a damaged record. Throws Error if a file cannot be read or written.
+int pack_command(std::span<const std::string> words);
+
 }  // namespace horo

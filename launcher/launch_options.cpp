@@ -197,8 +197,9 @@ std::string launch_help() {
          "  hororun settings [--markdown]                print the HORO_ settings\n"
          "  hororun doctor [DIR]                         print why a job hangs, or why it ended\n"
          "  hororun timeline [DIR] [-o FILE]             write a trace of the operations of a job\n"
-         "  hororun stragglers [DIR]                     print which ranks the others waited "
-         "for\n\n"
+         "  hororun stragglers [DIR]                     print which ranks the others waited for\n"
+         "  hororun pack SOURCE TARGET                   pack many small files into few large "
+         "ones\n\n"
       << option_table()
       << "\nWrite options before PROGRAM. All ranks get every HORO_ variable and OMP_NUM_THREADS. "
          "The "

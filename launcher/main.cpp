@@ -55,6 +55,7 @@ int dispatch(std::span<const std::string> words) {
   if (first == "doctor") return horo::doctor_command(words.subspan(1));
   if (first == "timeline") return horo::timeline_command(words.subspan(1));
   if (first == "stragglers") return horo::stragglers_command(words.subspan(1));
+  if (first == "pack") return horo::pack_command(words.subspan(1));
   if (first == "rank") return horo::rank_command(words.subspan(1));
   if (first == "run") return horo::run_command(words.subspan(1));
   return horo::run_command(words);

@@ -31,7 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kCommands[] = {"settings", "doctor", "timeline", "stragglers", "run"};
+constexpr std::string_view kCommands[] = {"settings",   "doctor", "timeline",
+                                          "stragglers", "pack",   "run"};
 
 std::vector<Host> read_hosts(const LaunchOptions& options) {
   if (options.hosts) {

@@ -32,14 +32,16 @@ MAY_INCLUDE["plan"] = [*MAY_INCLUDE]
 MAY_INCLUDE["runtime"] = [*MAY_INCLUDE]
 MAY_INCLUDE["public API"] = ["base", "device"]
 MAY_INCLUDE["public API sources"] = [*MAY_INCLUDE]
-MAY_INCLUDE["compute"] = ["base", "device"]
+MAY_INCLUDE["records"] = ["base"]
+MAY_INCLUDE["compute"] = ["base", "device", "records"]
 MAY_INCLUDE["training"] = ["base", "device", "public API", "compute"]
-MAY_INCLUDE["examples"] = ["device", "public API", "compute", "training"]
+MAY_INCLUDE["examples"] = ["device", "public API", "records", "compute", "training"]
 MAY_INCLUDE["device benchmarks"] = ["base", "device", "collectives", "public API", "compute", "training", "examples"]
 MAY_INCLUDE["launcher"] = ["diagnosis"]
 MAY_INCLUDE["tests"] = [*MAY_INCLUDE]
 LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "printable", "quantity",
                                                         "system/file_descriptor", "system/threads")}
+LAUNCHER_MAY_ALSO |= {"ops/data/records/pack_folder.h"}
 LAUNCHER_MAY_ALSO |= {f"horo/flight_recorder/{name}.h" for name in ("flight_directory", "flight_format", "flight_reader",
                                                                     "rank_snapshot")}
 
@@ -82,7 +84,7 @@ class Tree:
         rooms = ["base", "device", "flight_recorder", "diagnosis", "watchdog", "metrics", "coordinator", "plan", "runtime"]
         for prefix, layer in [*((f"horo/{room}/", room) for room in rooms), ("collectives/", "collectives"),
                               ("horo/adapters/", "training"), ("horo/", "public API sources"),
-                              ("ops/train/", "training"), ("ops/", "compute"),
+                              ("ops/train/", "training"), ("ops/data/records/", "records"), ("ops/", "compute"),
                               ("examples/benchmarks/device/", "device benchmarks"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:
             if file.startswith(prefix):
@@ -139,6 +141,7 @@ GOOD_TREE = {
     "horo/coordinator/queue.h": '#include "collectives/ring/ring.h"\n#include "horo/metrics/step_meter.h"\n',
     "horo/plan/runner.h": '#include "horo/coordinator/queue.h"\n#include "horo/flight_recorder/plan_flight.h"\n',
     "horo/runtime/runtime.h": '#include "horo/plan/runner.h"\n#include "horo/watchdog/watchdog.h"\n',
+    "ops/data/records/record_reader.h": '#include "horo/base/error.h"\n',
     "ops/nn/layer.h": '#include "horo/base/error.h"\n#include "horo/device/stream.h"\n',
     "ops/train/trainer.h": '#include "horo/horo.h"\n#include "ops/nn/layer.h"\n',
     "examples/mnist/train.cpp": '#include "horo/horo.h"\n#include "horo/base/error.h"\n#include "ops/train/trainer.h"\n',
@@ -164,6 +167,7 @@ BAD_INCLUDES = [
     ("ops/nn/layer.h", "#include <cublasLt.h>", "<cublasLt.h> may not"),
     ("ops/nn/layer.h", '#include "collectives/ring/ring.h"', "compute may not include collectives"),
     ("ops/nn/layer.h", '#include "ops/train/trainer.h"', "compute may not include training"),
+    ("ops/data/records/record_reader.h", '#include "ops/nn/layer.h"', "records may not include compute"),
     ("ops/nn/layer.h", '#include "horo/horo.h"', "compute may not include public API"),
     ("ops/train/trainer.h", '#include "horo/coordinator/queue.h"', "training may not include coordinator"),
     ("examples/mnist/train.cpp", '#include "horo/base/hash.h"', "examples may not include base"),

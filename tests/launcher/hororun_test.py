@@ -163,12 +163,42 @@ class CommandLine(unittest.TestCase):
     def test_version_and_help(self):
         self.assertRegex(hororun("--version").stdout, r"\Ahororun \d+\.\d+\.\d+\n\Z")
         self.assertIn("hororun -np 4 PROGRAM", hororun("--help").stdout)
-        for command in ((), ("run",), ("settings",), ("doctor",), ("timeline",), ("stragglers",)):
+        for command in ((), ("run",), ("settings",), ("doctor",), ("timeline",), ("stragglers",), ("pack",)):
             with self.subTest(command=command):
                 for option in ("-h", "--help"):
                     result = hororun(*command, option)
                     self.assertEqual((result.returncode, result.stderr), (0, ""))
                     self.assertIn("  " + " ".join(["hororun", *command]).removesuffix(" run"), result.stdout)
+
+    def test_pack_writes_and_checks_records(self):
+        with tempfile.TemporaryDirectory() as directory:
+            source, target = Path(directory) / "source", Path(directory) / "packed"
+            for i in range(30):
+                file = source / f"class{i % 3}" / f"{i}.txt"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(f"text of file {i:02}")
+            result = hororun("pack", source, target)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertRegex(result.stdout, r"packed: packed 30 files of 3 classes \(450 B\) in ")
+            result = hororun("pack", "--check", target)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("0 of 30 records damaged", result.stdout)
+            data = target / "00000.horodata"
+            data.write_bytes(data.read_bytes().replace(b"file 04", b"file 40"))
+            result = hororun("pack", "--check", target)
+            self.assertEqual(result.returncode, 1)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertIn("(class1/4.txt): has the checksum", result.stderr)
+            for message, *words in (("is not empty; name a new directory", source, target),
+                                    ("a source and a target, not 1 path", source),
+                                    ("has no files in sub-folders", source / "class1", target),
+                                    ("is not a directory", source / "none", target),
+                                    ("unknown option --size", "--size", "3"),
+                                    ("has no index.horopack", "--check", source)):
+                result = hororun("pack", *words)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn(message, result.stderr)
 
     def test_dry_run_prints_command(self):
         """hororun and a shell that runs the printed line pass the same arguments and variables to mpirun.
