@@ -9,6 +9,8 @@ find_package(nlohmann_json REQUIRED)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 find_package(ZLIB REQUIRED)
 find_package(oneDNN REQUIRED)
+find_package(PNG)   # optional: images of data sets
+find_package(JPEG)  # optional
 
 set(HORO_CUDA_FOUND FALSE)
 if(NOT HORO_WITH_CUDA STREQUAL "OFF")

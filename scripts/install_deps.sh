@@ -13,6 +13,7 @@ packages=(
   g++ cmake ninja-build make               # build; make: CMake's default for the user's own project
   libopenmpi-dev openmpi-bin               # ranks
   libboost-program-options-dev libfmt-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev
+  libpng-dev libjpeg-dev                   # images of data sets (optional)
   libdnnl-dev                              # convolutions and matrix products on CPUs
 )
 for_tests=(

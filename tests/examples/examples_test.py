@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import struct
 import subprocess
 import tempfile
 import unittest
 import unittest.mock
+import zlib
 
 BIN = os.environ["BIN"]
 BUILT_WITH_CUDA = os.environ["BUILT_WITH_CUDA"] == "1"
@@ -188,6 +190,14 @@ class Texts(unittest.TestCase):
             self.assertIn(text, done.stderr)
 
 
+def png_bytes(width, height, grey):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes([grey] * width) for _ in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
 class Photographs(unittest.TestCase):
     STEPS = ["--max-steps", "8", "--global-batch", "32", "--warm-up", "20"]
 
@@ -229,6 +239,35 @@ class Photographs(unittest.TestCase):
         self.assertEqual((report["steps"], report["epochs"]), (30, 6))
         self.assertLess(report["losses"][-1], 0.5 * report["losses"][0])
         self.assertIn("(40 of 40)", output)
+
+    def test_image_folder_and_packed_images_train_alike(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for split, count in (("train", 64), ("test", 20)):
+                for i in range(count):  # the class is the brightness
+                    file = os.path.join(folder, "files", split, f"class{i % 2}", f"{i}.png")
+                    os.makedirs(os.path.dirname(file), exist_ok=True)
+                    with open(file, "wb") as png:
+                        png.write(png_bytes(40, 36, 150 * (i % 2) + i % 57))
+                subprocess.run([os.path.join(BIN, "hororun"), "pack", os.path.join(folder, "files", split),
+                                os.path.join(folder, "packed", split)], check=True, capture_output=True)
+            options = ["--model", "cnn", "--global-batch", "24", "--last-batch", "pad", "--warm-up", "0", "--lr", "0.02",
+                       "--epochs", "2"]
+            files, packed = (hororun(2, "train_cifar", "--data", os.path.join(folder, kind), *options)[1]
+                             for kind in ("files", "packed"))
+            self.assertEqual(files["steps"], 6)
+            self.assertEqual(packed["param_hash"], files["param_hash"])
+            damaged = os.path.join(folder, "files", "train", "class0", "0.png")
+            with open(damaged, "r+b") as file:
+                file.seek(50)
+                file.write(b"damage")
+            done = subprocess.run([os.path.join(BIN, "train_cifar"), "--data", os.path.join(folder, "files"), *options],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(damaged, done.stderr)
+            output, report = hororun(2, "train_cifar", "--data", os.path.join(folder, "files"), *options, "--bad-samples",
+                                     "skip")
+            self.assertGreaterEqual(report["bad_samples"], 2)
+            self.assertIn("could not be read and were skipped", output)
 
     def test_folder_without_images_gives_one_line_error(self):
         with tempfile.TemporaryDirectory() as folder:
