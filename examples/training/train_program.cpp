@@ -168,8 +168,9 @@ void check(const TrainOptions& options) {
              "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.graph || (options.device == "cuda" && options.accumulate == 1),
              "--graph is for --device cuda and --accumulate 1");
-  HORO_CHECK(!options.graph || !options.sync_batch_norm,
-             "--graph and --sync-batch-norm: a graph cannot contain named operations; leave one out");
+  HORO_CHECK(
+      !options.graph || !options.sync_batch_norm,
+      "--graph and --sync-batch-norm: a graph cannot contain named operations; leave one out");
 }
 
 // All ranks must end together: a rank that returned alone would leave the others in their next
