@@ -15,6 +15,7 @@
 #include "ops/data/crop_and_flip.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
+#include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
 
@@ -110,7 +111,8 @@ struct Job {
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
                                                            : horo::DataType::kFloat32,
                    .graph = options.graph},
-        .progress = progress_options_for(stdout)};
+        .progress = progress_options_for(stdout),
+        .callbacks = {std::make_shared<StopOnSignal>()}};
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
     trainer.loader.as_pixels =

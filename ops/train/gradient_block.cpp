@@ -42,8 +42,8 @@ Block allocate_on_device(device::Stream& stream, device::Device& device, std::si
 // one type are adjacent because a bucket has one type.
 GradientBlock::GradientBlock(Context& context, Backend& backend,
                              const std::vector<Parameter*>& parameters)
-    : loss_(backend.allocate({1}, DataType::kFloat32)) {
-  std::vector<Tensor*> in_order = {&loss_};
+    : scalars_(backend.allocate({sizeof(StepScalars) / sizeof(float)}, DataType::kFloat32)) {
+  std::vector<Tensor*> in_order = {&scalars_};
   for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16})
     for (std::size_t i = parameters.size(); i-- > 0;)
       if (parameters[i]->gradient.type() == type) in_order.push_back(&parameters[i]->gradient);
@@ -51,7 +51,7 @@ GradientBlock::GradientBlock(Context& context, Backend& backend,
   for (const Tensor* tensor : in_order) bytes += padded(tensor->bytes());
 
   device::Stream* const stream = backend.device_stream();
-  device::Device* const device = loss_.device();
+  device::Device* const device = scalars_.device();
   const Block block = stream == nullptr ? allocate_arena(context, bytes)
                                         : allocate_on_device(*stream, *device, bytes);
   std::byte* next = block.data;
@@ -69,7 +69,7 @@ GradientBlock::GradientBlock(Context& context, Backend& backend,
                                  : TensorView(tensor.raw(), tensor.type(), with_padding, *device)});
   };
   for (Parameter* parameter : parameters) add(parameter->name, parameter->gradient);
-  add(kLossName, loss_);
+  add(kScalarsName, scalars_);
 }
 
 }  // namespace horo::ops

@@ -45,12 +45,13 @@ DataLoaderOptions Replica::for_upload(DataLoaderOptions options) {
   return options;
 }
 
-void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate) {
+void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate,
+                         const StepRequests& requests) {
   // The host runs ahead of the device by at most the number of slots. With all slots in use it
   // waits for the oldest step, whose results the new step would overwrite.
   if (in_flight_ && in_flight_->is_full()) outcomes_.push_back(in_flight_->wait_for_oldest());
   if (learning_rate) step_.optimizer().set_learning_rate(*learning_rate);
-  step_.set_step(step);
+  step_.set_step(step, requests);
   is_first_pass_ = true;
 }
 
@@ -94,8 +95,9 @@ void Replica::end_step() {
 
 StepOutcome Replica::host_outcome() {
   const StepReport& report = step_.sync().report();
-  StepOutcome outcome{.loss = *static_cast<const float*>(step_.loss().data),
-                      .was_clipped = report.was_clipped};
+  const auto& scalars = *static_cast<const StepScalars*>(step_.scalars().data);
+  StepOutcome outcome{
+      .loss = scalars.loss, .requests = scalars.requests, .was_clipped = report.was_clipped};
   if (step_.options().check_finite && !report.is_finite)
     outcome.why_skipped = report.non_finite ? report.non_finite->describe() : "not finite";
   return outcome;

@@ -34,8 +34,9 @@ class Replica {
   /// Returns `options` for a loader of batches that this object uploads. This object must outlive
   /// the loader.
   DataLoaderOptions for_upload(DataLoaderOptions options);
-  /// Sets the number of the step and, if one is given, the learning rate.
-  void begin_step(std::uint64_t step, std::optional<float> learning_rate);
+  /// Sets the number of the step, the learning rate if one is given, and what this rank requests.
+  void begin_step(std::uint64_t step, std::optional<float> learning_rate,
+                  const StepRequests& requests = {});
   /// Runs forward and backward on a part of the samples of a step. The loss and its gradient are
   /// divided by `samples`, the same number on all ranks; see Loss::backward(). The exchange of a
   /// bucket starts as soon as its gradients are ready. With DeviceTraining::graph, may submit the
@@ -58,6 +59,7 @@ class Replica {
   /// called afterwards, except compression().
   void bring_back();
   CompressionFigures compression();
+  GradientSync& sync() { return step_.sync(); }
 
  private:
   using Mark = StepsInFlight::Mark;

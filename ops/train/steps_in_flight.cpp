@@ -21,6 +21,7 @@ StepsInFlight::StepsInFlight(TrainStep& step)
       stream_(step.device_backend()->stream()) {
   for (Slot& slot : slots_) {
     slot.verdict = device_.allocate_pinned(sizeof(GradientVerdict));
+    slot.scalars = device_.allocate_pinned(sizeof(StepScalars));
     for (auto& mark : slot.marks) mark = device_.make_timed_event();
     slot.copied = device_.make_event();
   }
@@ -35,6 +36,7 @@ void StepsInFlight::end_step() {
   mark(Mark::kEnd);
   const Slot& slot = slots_[begun_ % slots_.size()];
   stream_.copy(slot.verdict.data(), step_.verdict(), sizeof(GradientVerdict));
+  stream_.copy(slot.scalars.data(), step_.scalars().data, sizeof(StepScalars));
   stream_.record(*slot.copied);
   ++begun_;
 }
@@ -46,8 +48,11 @@ StepOutcome StepsInFlight::wait_for_oldest() {
   step_.sync().check();
   GradientVerdict verdict;
   std::memcpy(&verdict, slot.verdict.data(), sizeof verdict);
+  StepScalars scalars;
+  std::memcpy(&scalars, slot.scalars.data(), sizeof scalars);
   const std::optional<double> limit = step_.options().clip_norm;
-  return {.loss = verdict.also * static_cast<float>(step_.loss().scale),
+  return {.loss = scalars.loss * static_cast<float>(step_.scalars().scale),
+          .requests = scalars.requests,
           .was_clipped = limit && verdict.skip == 0 && verdict.norm > *limit,
           .why_skipped = why_skipped(verdict),
           .times = times_of(slot)};

@@ -13,7 +13,8 @@ namespace horo::ops {
 
 /// The result of a step. All ranks have the same result, except for the times.
 struct StepOutcome {
-  float loss = 0;  ///< average over the global batch
+  float loss = 0;         ///< average over the global batch
+  StepRequests requests;  ///< a value is not 0 if a rank made the request
   bool was_clipped = false;
   /// Names the value that was not finite if the step was skipped; otherwise empty.
   std::string why_skipped;
@@ -45,7 +46,8 @@ class StepsInFlight {
  private:
   static constexpr std::size_t kMarks = 5;
   struct Slot {
-    device::Memory verdict;  // pinned
+    device::Memory verdict;  // pinned: a GradientVerdict
+    device::Memory scalars;  // pinned: StepScalars
     std::array<std::unique_ptr<device::Event>, kMarks> marks;
     std::unique_ptr<device::Event> copied;
   };

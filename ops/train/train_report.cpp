@@ -39,7 +39,9 @@ std::string to_json(const TrainReport& report) {
   nlohmann::ordered_json json;
   json["ranks"] = report.ranks;
   json["epochs"] = report.epochs;
+  json["first_step"] = report.first_step;
   json["steps"] = report.steps;
+  json["was_stopped"] = report.was_stopped;
   json["global_batch"] = report.global_batch;
   json["test_accuracy"] = report.test_accuracy;
   json["test_loss"] = report.test_loss;

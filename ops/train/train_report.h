@@ -14,8 +14,10 @@ namespace horo::ops {
 /// Results and times of a training run.
 struct TrainReport {
   int ranks = 1;
-  std::uint64_t epochs = 0;
-  std::uint64_t steps = 0;
+  std::uint64_t epochs = 0;      ///< that training has reached, from 1
+  std::uint64_t first_step = 0;  ///< from 0; not 0 if the run resumed an earlier one
+  std::uint64_t steps = 0;       ///< of this run
+  bool was_stopped = false;      ///< before all epochs or steps
   std::uint64_t global_batch = 0;
   double test_accuracy = 0;       ///< 0 to 1, after the last step; 0 for a loss without classes
   double test_loss = 0;           ///< mean over the targets, after the last step
@@ -33,11 +35,11 @@ struct TrainReport {
   CompressionFigures compression;   ///< over all steps, on this rank
 };
 
-/// One JSON object, with the keys ranks, epochs, steps, global_batch, test_accuracy,
-/// test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward, backward,
-/// exposed_communication, optimizer, total: medians), control_messages_per_step, clipped_steps,
-/// skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms, reading_cpu_ms),
-/// compression_rate, compression_error (relative_error()).
+/// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
+/// test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward,
+/// backward, exposed_communication, optimizer, total: medians), control_messages_per_step,
+/// clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms,
+/// reading_cpu_ms), compression_rate, compression_error (relative_error()).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -63,7 +63,7 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                            .compression = options.compression,
                            .backward_passes_per_step = options.passes,
                            .also_agreed = agreed(optimizer, loss, options)};
-  if (options.op == ReduceOp::kAverage) sync.metrics = {GradientBlock::kLossName};
+  if (options.op == ReduceOp::kAverage) sync.metrics = {GradientBlock::kScalarsName};
   if (training.device != nullptr) {
     sync.leave_as_reduced = true;
   } else {
@@ -73,7 +73,8 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
   return sync;
 }
 
-// With averaged gradients the loss is one more tensor of the plan and needs no message of its own.
+// With averaged gradients the scalars are one more tensor of the plan and need no message of their
+// own.
 std::span<const NamedTensor> exchanged(const GradientBlock& gradients, ReduceOp op) {
   const auto all = gradients.tensors();
   return op == ReduceOp::kAverage ? all : all.first(all.size() - 1);
@@ -147,13 +148,13 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
       score_(backend_.allocate({sizeof(BatchScore)}, DataType::kUInt8)) {
   const std::span<const NamedTensor> tensors = gradients_.tensors();
   if (options.op != ReduceOp::kAverage)
-    loss_sync_.emplace(context, tensors.last(1),
-                       GradientSyncOptions{.name = GradientBlock::kLossName});
+    scalar_sync_.emplace(context, tensors.last(1),
+                         GradientSyncOptions{.name = GradientBlock::kScalarsName});
   for (std::size_t i = 0; i < parameters_.size(); ++i) index_of_[parameters_[i]] = i;
   if (options.passes > 1) {
     for (const Parameter* parameter : parameters_)
       sums_.push_back(backend_.allocate(parameter->gradient.shape(), DataType::kFloat32));
-    sums_.push_back(backend_.allocate({1}, DataType::kFloat32));
+    sums_.push_back(backend_.allocate(gradients_.scalars().shape(), DataType::kFloat32));
     clear_sums();
   }
   if (!device_backend_) return;
@@ -173,9 +174,9 @@ void TrainStep::finish() noexcept {
   }
 }
 
-ReducedGradient TrainStep::loss() const {
-  if (!loss_sync_) return sync_.reduced(parameters_.size());
-  return loss_sync_->reduced(0);
+ReducedGradient TrainStep::scalars() const {
+  if (!scalar_sync_) return sync_.reduced(parameters_.size());
+  return scalar_sync_->reduced(0);
 }
 
 const device_kernels::GradientVerdict* TrainStep::verdict() const {
@@ -186,10 +187,13 @@ const BatchScore* TrainStep::batch_score() const {
   return reinterpret_cast<const BatchScore*>(score_.raw());
 }
 
-void TrainStep::set_step(std::uint64_t step) {
+void TrainStep::set_step(std::uint64_t step, const StepRequests& requests) {
+  StepRequests* const own = &gradients_.own_scalars().requests;
   if (device_backend_)
     device_kernels::set_step(device_backend_->stream(), memory_as<StepState>(state_),
-                             {step, trained_.optimizer().learning_rate()});
+                             {step, trained_.optimizer().learning_rate()}, own, requests);
+  else
+    *own = requests;
 }
 
 Tensor TrainStep::forward(Batch& batch, Pass pass) {
@@ -202,7 +206,7 @@ Tensor TrainStep::forward(Batch& batch, Pass pass) {
 // zero.
 Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double samples) {
   BatchScore* const score = memory_as<BatchScore>(score_);
-  float* const loss = gradients_.loss().data();
+  float* const loss = &gradients_.own_scalars().loss;
   if (batch.padding == 0)
     return loss_function_.backward(backend_, std::move(output), batch.targets, samples, score,
                                    loss);
@@ -211,7 +215,7 @@ Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double sample
   const std::size_t rows = batch.counted_rows();
   if (rows == 0) {
     fill_with_zeros(backend_, score_.raw(), sizeof *score);
-    fill_with_zeros(backend_, gradients_.loss().raw(), sizeof *loss);
+    fill_with_zeros(backend_, reinterpret_cast<std::byte*>(loss), sizeof *loss);
     return gradient;
   }
   const Tensor counted = loss_function_.backward(backend_, output.rows(0, rows),
@@ -220,10 +224,10 @@ Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double sample
   return gradient;
 }
 
-// The loss is marked before the gradients, so its reduction overlaps with the backward pass.
+// The scalars are marked before the gradients, so their reduction overlaps with the backward pass.
 void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
   Tensor gradient = loss_gradient(std::move(output), batch, samples);
-  gradient_ready(parameters_.size(), gradients_.loss());
+  gradient_ready(parameters_.size(), gradients_.scalars());
   model().backward(std::move(gradient), [&](const Parameter& parameter) {
     const std::size_t index = index_of_.at(&parameter);
     gradient_ready(index, parameters_[index]->gradient);
@@ -235,10 +239,10 @@ void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
 // into the exchanged tensor.
 void TrainStep::gradient_ready(std::size_t gradient, Tensor& own) {
   if (!sums_.empty()) backend_.add_to(is_last_pass() ? own : sums_[gradient], sums_[gradient], own);
-  if (!loss_sync_ || gradient < parameters_.size())
+  if (!scalar_sync_ || gradient < parameters_.size())
     mark(gradient);
   else if (is_last_pass())
-    loss_sync_->ready(0);  // this plan counts no passes
+    scalar_sync_->ready(0);  // this plan counts no passes
 }
 
 void TrainStep::mark(std::size_t gradient) {
@@ -258,7 +262,7 @@ void TrainStep::exchange() {
     sync_.wait_on(stream->native());
   else
     sync_.wait();
-  if (loss_sync_ && is_last_pass()) loss_sync_->wait();
+  if (scalar_sync_ && is_last_pass()) scalar_sync_->wait();
 }
 
 void TrainStep::clear_sums() {
@@ -281,7 +285,7 @@ void TrainStep::update() {
   if (options_.clip_norm || options_.check_finite) {
     device_kernels::GradientMeasure how;
     if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
-    if (options_.check_finite) how.also = static_cast<const float*>(loss().data);
+    if (options_.check_finite) how.also = &static_cast<const StepScalars*>(scalars().data)->loss;
     measured_->measure(device_backend_->stream(), how);
     gradients.factor = &verdict()->factor;
     if (options_.check_finite) gradients.skip = &verdict()->skip;

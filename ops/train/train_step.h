@@ -83,8 +83,9 @@ class TrainStep {
             const DeviceTraining& training, const ExchangeOptions& options = {});
   ~TrainStep() { finish(); }
 
-  /// Sets what later work uses: the number of the step, and the learning rate of the optimizer.
-  void set_step(std::uint64_t step);
+  /// Sets what later work uses: the number of the step, the learning rate of the optimizer, and
+  /// what this rank requests.
+  void set_step(std::uint64_t step, const StepRequests& requests = {});
   /// The output of the model. Takes batch.inputs.
   Tensor forward(Batch& batch, Pass pass);
   /// Computes the loss and the gradients of a training forward(); `samples` as in Loss::backward().
@@ -113,8 +114,9 @@ class TrainStep {
   void move_back() { trained_.move_back(); }
   GradientSync& sync() { return sync_; }
   const ExchangeOptions& options() const { return options_; }
-  /// The loss over all ranks after exchange(), in the memory of the backend.
-  ReducedGradient loss() const;
+  /// The StepScalars of all ranks after exchange(), in the memory of the backend. To be multiplied
+  /// by ReducedGradient::scale.
+  ReducedGradient scalars() const;
   /// On a device: of the latest update(), in its memory; zeros without clipping and the finite
   /// check. Null in host memory, where sync().report() has the result.
   const device_kernels::GradientVerdict* verdict() const;
@@ -135,8 +137,8 @@ class TrainStep {
   TrainedOnBackend trained_;
   GradientBlock gradients_;
   GradientSync sync_;
-  // The average of the losses if the gradients are not averaged: Adasum is not linear.
-  std::optional<GradientSync> loss_sync_;
+  // For the scalars if the gradients are not averaged: Adasum is not linear.
+  std::optional<GradientSync> scalar_sync_;
   std::unordered_map<const Parameter*, std::size_t> index_of_;
   std::vector<Parameter*> parameters_;
   std::vector<Tensor> sums_;  // float32, of the previous passes; empty with one pass per step

@@ -108,8 +108,9 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   // The structured binding names every field, so that a new field does not compile until it is
   // handled here. The gradient exchange compares `compression`. `loader` and `progress` may differ.
   const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
-               learning_rate, gradient_op, seed, evaluation_batch, loader, compression, accumulate,
-               clip_norm, max_skipped, loss, device, progress] = options;
+               learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
+               compression, accumulate, clip_norm, max_skipped, loss, device, progress, callbacks] =
+      options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
@@ -120,6 +121,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("learning_rate = {}", describe_schedule(learning_rate)),
           fmt::format("gradient_op = {}", name_of(gradient_op)),
           fmt::format("seed = {}", seed),
+          fmt::format("evaluate_every = {}", evaluate_every),
           fmt::format("evaluation_batch = {}", evaluation_batch),
           fmt::format("accumulate = {}", accumulate),
           clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
@@ -127,6 +129,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
           fmt::format("device.graph = {}", device.graph),
+          fmt::format("callbacks = {}", callbacks.size()),
           fmt::format("training samples = {}", train_set.size()),
           fmt::format("test samples = {}", test_set.size())};
 }
@@ -159,10 +162,16 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
       options_(options),
       sampler_(sampler_options(train_set, options), context.rank(), context.size()),
       test_sampler_(evaluation_sampler(context, test_set, options.evaluation_batch)),
-      total_steps_(count_steps(sampler_, options)),
+      display_(progress_options(context, options)),
+      run_{.context = context,
+           .model = model,
+           .optimizer = optimizer,
+           .sampler = sampler_,
+           .display = display_,
+           .options = options_,
+           .total_steps = count_steps(sampler_, options)},
       phase_scopes_(context),
-      control_messages_(context),
-      display_(progress_options(context, options)) {
+      control_messages_(context) {
   const auto ranks = static_cast<std::size_t>(context.size());
   HORO_CHECK(
       options.global_batch >= ranks,
@@ -177,7 +186,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
              "in training, the last step of an epoch is dropped or padded; choose kDrop or kPad");
   HORO_CHECK(!options.device.graph || options.loader.bad_samples == BadSamples::kFatal,
              "steps as graphs have fixed rows, so bad samples cannot be skipped; turn `graph` off");
-  HORO_CHECK(total_steps_ > 0, "training for 0 epochs; choose at least 1");
+  HORO_CHECK(run_.total_steps > 0, "training for 0 epochs; choose at least 1");
   HORO_CHECK(
       train_set.input() == test_set.input() && train_set.target() == test_set.target(),
       fmt::format("training samples have inputs {} and targets {}, test samples {} and {}; take "
@@ -192,6 +201,12 @@ TrainReport Trainer::run() {
   std::vector<std::string> options = describe_options(options_, train_set_, test_set_);
   options.push_back("optimizer = " + optimizer_.describe());
   require_same_options(context_, options);
+  for (const auto& callback : options_.callbacks) callback->restore(run_);
+  HORO_CHECK(run_.steps <= run_.total_steps,
+             fmt::format("training resumes after step {}, but ends after {} steps; train for more "
+                         "epochs or steps",
+                         run_.steps, run_.total_steps));
+  first_step_ = outcomes_ = run_.steps;
   const ExchangeOptions exchange{.op = options_.gradient_op,
                                  .compression = options_.compression,
                                  .passes = options_.accumulate,
@@ -199,34 +214,58 @@ TrainReport Trainer::run() {
                                  .check_finite = options_.max_skipped > 0};
   Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
                   [this](StepPhase phase) { enter(phase); });
-  train_epochs(replica, report);
+  run_.sync = &replica.sync();
+  for (const auto& callback : options_.callbacks) callback->start(run_);
+  train_steps(replica, report);
   complete(replica, report);
+  for (const auto& callback : options_.callbacks) callback->finish(run_, report);
+  run_.sync = nullptr;
   return report;
 }
 
 // Evaluation and the end of training need the outcome of every step. Elsewhere outcomes are taken
 // as they become known, so that a device can run ahead of the host.
-void Trainer::train_epochs(Replica& replica, TrainReport& report) {
-  DataLoader loader(train_set_, sampler_, 0, total_steps_, replica.for_upload(options_.loader));
+void Trainer::train_steps(Replica& replica, TrainReport& report) {
+  DataLoader loader(train_set_, sampler_, run_.steps, run_.total_steps,
+                    replica.for_upload(options_.loader));
   DataLoader test_loader(test_set_, test_sampler_, 0, 0, evaluation_loader_options(replica));
-  for (std::uint64_t step = 0; step < total_steps_; ++step) {
+  if (run_.steps == run_.total_steps) evaluate_model(replica, test_loader, report);
+  while (run_.steps < run_.total_steps && !is_stopped_) {
     control_messages_.begin_step();
     timer_.begin_step(StepPhase::kDataWait);
     phase_scopes_.enter(StepPhase::kDataWait);
-    Batch batch = loader.next().value();
-    const EpochStep where = batch.where;
-    const bool is_last = where.step + 1 == sampler_.steps_per_epoch() || step + 1 == total_steps_;
-    train_step(std::move(batch), replica);
-    const std::vector<StepOutcome> outcomes = outcomes_of(replica, is_last);
+    train_step(loader.next().value(), replica);
+    ++run_.steps;
+    const bool is_evaluated = is_evaluated_after(run_.steps);
+    const std::vector<StepOutcome> outcomes = outcomes_of(replica, is_evaluated);
     timer_.end_step();
     phase_scopes_.leave();
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
-    if (is_last) finish_epoch(where, replica, test_loader, report);
+    if (is_evaluated && !is_stopped_) evaluate_model(replica, test_loader, report);
+    for (const auto& callback : options_.callbacks) callback->after_step(run_);
   }
+  for (const StepOutcome& outcome : outcomes_of(replica, true)) take(outcome, report);
   report.loader = loader.report();
   report.bad_samples = report.loader.reading.bad_samples + test_loader.report().reading.bad_samples;
+}
+
+bool Trainer::is_evaluated_after(std::uint64_t steps) const {
+  const std::uint64_t every =
+      options_.evaluate_every > 0 ? options_.evaluate_every : sampler_.steps_per_epoch();
+  return steps % every == 0 || steps == run_.total_steps;
+}
+
+StepRequests Trainer::requests() {
+  StepRequests all;
+  for (const auto& callback : options_.callbacks) {
+    const StepRequests own = callback->requests();
+    all.stop = std::max(all.stop, own.stop);
+    all.save = std::max(all.save, own.save);
+    all.report = std::max(all.report, own.report);
+  }
+  return all;
 }
 
 void Trainer::train_step(Batch batch, Replica& replica) {
@@ -237,10 +276,10 @@ void Trainer::train_step(Batch batch, Replica& replica) {
   // ranks, each sample has the weight 1 / global batch after the average over ranks.
   const double normaliser =
       static_cast<double>(sampler_.global_count(batch.where.step)) / context_.size();
-  replica.begin_step(pass.step, options_.learning_rate
-                                    ? std::optional(static_cast<float>(learning_rate_at(
-                                          *options_.learning_rate, timer_.step_count())))
-                                    : std::nullopt);
+  std::optional<float> rate;
+  if (options_.learning_rate)
+    rate = static_cast<float>(learning_rate_at(*options_.learning_rate, pass.step));
+  replica.begin_step(pass.step, rate, requests());
   std::vector<Batch> parts = split_batch(std::move(batch), options_.accumulate);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     replica.run_pass(std::move(parts[part]), pass, normaliser);
@@ -254,12 +293,12 @@ void Trainer::enter(StepPhase phase) {
   phase_scopes_.enter(phase);
 }
 
-// Outcomes are equal on all ranks, so all ranks skip the step, or all of them fail.
+// Outcomes are equal on all ranks, so all ranks skip the step, stop, or fail.
 void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
   report.losses.push_back(outcome.loss);
   if (outcome.times) device_timer_.add(*outcome.times);
   clipped_ += outcome.was_clipped ? 1 : 0;
-  const std::uint64_t step = report.losses.size();
+  const std::uint64_t step = ++outcomes_;
   const bool may_skip = options_.max_skipped > 0;
   if (may_skip && !outcome.why_skipped.empty()) {
     note_skipped(step, outcome.why_skipped);
@@ -274,7 +313,9 @@ void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
       throw Error(fmt::format("step {}: {}: training has diverged; try a lower learning rate", step,
                               outcome.why_skipped));
   }
+  is_stopped_ |= outcome.requests.stop > 0;
   show_progress(step, outcome.loss);
+  for (const auto& callback : options_.callbacks) callback->on_outcome(run_, step, outcome);
 }
 
 void Trainer::note_skipped(std::uint64_t step, const std::string& why) {
@@ -293,13 +334,13 @@ void Trainer::show_progress(std::uint64_t steps_done, float loss) {
   const double seconds_per_step = training_ms_ / 1000 / static_cast<double>(timer_.step_count());
   display_.update(
       {.epoch = where.epoch,
-       .epochs = (total_steps_ - 1) / sampler_.steps_per_epoch() + 1,
+       .epochs = (run_.total_steps - 1) / sampler_.steps_per_epoch() + 1,
        .step = where.step + 1,
        .steps = std::min(sampler_.steps_per_epoch(),
-                         total_steps_ - where.epoch * sampler_.steps_per_epoch()),
+                         run_.total_steps - where.epoch * sampler_.steps_per_epoch()),
        .loss = static_cast<double>(loss),
        .samples_per_second = static_cast<double>(options_.global_batch) / seconds_per_step,
-       .seconds_left = seconds_per_step * static_cast<double>(total_steps_ - steps_done)});
+       .seconds_left = seconds_per_step * static_cast<double>(run_.total_steps - steps_done)});
 }
 
 // Evaluation uses the images without augmentation.
@@ -310,32 +351,39 @@ DataLoaderOptions Trainer::evaluation_loader_options(Replica& replica) const {
   return options;
 }
 
-void Trainer::finish_epoch(const EpochStep& where, Replica& replica, DataLoader& test_loader,
-                           TrainReport& report) {
+void Trainer::evaluate_model(Replica& replica, DataLoader& test_loader, TrainReport& report) {
   const horo::TraceScope phase = context_.phase("evaluation");
   replica.average_buffers();
   test_loader.restart(0, test_sampler_.steps_per_epoch());
   const Evaluation evaluation = evaluate(
       context_, [&](Batch batch) { return replica.score(std::move(batch)); }, test_loader);
-  report.epochs = where.epoch + 1;
   report.test_accuracy = evaluation.accuracy();
   report.test_loss = evaluation.loss();
+  const std::string when = options_.evaluate_every > 0
+                               ? fmt::format("step {}", run_.steps)
+                               : fmt::format("epoch {}", sampler_.locate(run_.steps - 1).epoch + 1);
   if (options_.loss->has_classes())
-    display_.print(fmt::format("epoch {}: test accuracy {:.2f} % ({} of {}), test loss {:.4f}",
-                               report.epochs, 100 * evaluation.accuracy(), evaluation.correct,
-                               evaluation.count, evaluation.loss()));
+    display_.print(fmt::format("{}: test accuracy {:.2f} % ({} of {}), test loss {:.4f}", when,
+                               100 * evaluation.accuracy(), evaluation.correct, evaluation.count,
+                               evaluation.loss()));
   else
-    display_.print(fmt::format("epoch {}: test loss {:.6f}", report.epochs, evaluation.loss()));
+    display_.print(fmt::format("{}: test loss {:.6f}", when, evaluation.loss()));
+  for (const auto& callback : options_.callbacks)
+    is_stopped_ |= callback->after_evaluation(run_, evaluation);
 }
 
 void Trainer::complete(Replica& replica, TrainReport& report) {
   replica.bring_back();
   report.compression = replica.compression();
   report.steps = timer_.step_count();
+  report.first_step = first_step_;
+  report.was_stopped = run_.steps < run_.total_steps;
+  if (run_.steps > 0) report.epochs = sampler_.locate(run_.steps - 1).epoch + 1;
   report.clipped_steps = clipped_;
   report.skipped_steps = skipped_;
-  report.samples_per_second =
-      static_cast<double>(options_.global_batch * report.steps) / (training_ms_ / 1000);
+  if (report.steps > 0)
+    report.samples_per_second =
+        static_cast<double>(options_.global_batch * report.steps) / (training_ms_ / 1000);
   report.median_step = with_phases_of(timer_.medians(), device_timer_.medians());
   report.mean_step = with_phases_of(timer_.means(), device_timer_.means());
   report.param_hash = agreed_parameter_hash(context_, model_.parameters());

@@ -11,6 +11,7 @@
 #include "ops/nn/layer.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
+#include "ops/train/callback.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/replica.h"
 #include "ops/train/step_timer.h"
@@ -40,6 +41,9 @@ struct TrainerOptions {
   ReduceOp gradient_op = ReduceOp::kAverage;
   /// Seed of the sample order and of random layers.
   std::uint64_t seed = 1;
+  /// Steps between evaluations; 0: after each epoch. Training ends with an evaluation in any case,
+  /// unless a callback or a request has stopped it.
+  std::uint64_t evaluate_every = 0;
   /// Samples per forward pass of an evaluation over all ranks.
   std::size_t evaluation_batch = 1000;
   /// Evaluation does not apply loader.augmentation.
@@ -62,6 +66,8 @@ struct TrainerOptions {
   DeviceTraining device{};
   /// How rank 0 prints progress. Other ranks print none.
   ProgressOptions progress;
+  /// Equal on all ranks: the same callbacks in the same order.
+  std::vector<std::shared_ptr<TrainerCallback>> callbacks{};
 };
 
 /// Trains a model synchronously on all ranks of a job. Every rank has the same parameters,
@@ -77,7 +83,8 @@ class Trainer {
           const Dataset& test_set, const TrainerOptions& options = {});
 
   /// Broadcasts the parameters, buffers and optimizer state of rank 0, trains, and evaluates after
-  /// each epoch. Collective. Throws on all ranks: Error if the loss (on a device also a gradient)
+  /// each epoch. Ends early if a rank requests it (StepRequests::stop) or a callback does.
+  /// Collective. Throws on all ranks: Error if the loss (on a device also a gradient)
   /// is not finite, if more than max_skipped consecutive steps would be skipped, or if the final
   /// parameters differ between ranks; InvalidArgument for options that a device does not support;
   /// MismatchError if models, optimizers or options differ between ranks, except options.loader and
@@ -85,15 +92,16 @@ class Trainer {
   TrainReport run();
 
  private:
-  void train_epochs(Replica& replica, TrainReport& report);
+  void train_steps(Replica& replica, TrainReport& report);
   void train_step(Batch batch, Replica& replica);
+  bool is_evaluated_after(std::uint64_t steps) const;
+  StepRequests requests();
   void enter(StepPhase phase);
   void take(const StepOutcome& outcome, TrainReport& report);
   void note_skipped(std::uint64_t step, const std::string& why);
   void show_progress(std::uint64_t steps_done, float loss);
   DataLoaderOptions evaluation_loader_options(Replica& replica) const;
-  void finish_epoch(const EpochStep& where, Replica& replica, DataLoader& test_loader,
-                    TrainReport& report);
+  void evaluate_model(Replica& replica, DataLoader& test_loader, TrainReport& report);
   void complete(Replica& replica, TrainReport& report);
 
   Context& context_;
@@ -104,12 +112,15 @@ class Trainer {
   const TrainerOptions options_;
   const GlobalSampler sampler_;
   const GlobalSampler test_sampler_;
-  const std::uint64_t total_steps_;
+  ProgressDisplay display_;
+  TrainingRun run_;
+  std::uint64_t first_step_ = 0;  // of this run
+  std::uint64_t outcomes_ = 0;    // steps of epoch 0 and later whose outcome is known
+  bool is_stopped_ = false;
   StepTimer timer_;
   StepTimer device_timer_;  // phases measured by a device
   PhaseScopes phase_scopes_;
   ControlMessageCount control_messages_;
-  ProgressDisplay display_;
   double training_ms_ = 0;
   std::uint64_t clipped_ = 0;
   std::uint64_t skipped_ = 0;

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import tempfile
@@ -85,6 +86,24 @@ class Training(unittest.TestCase):
             self.assertGreater(report["compression_rate"], 10)
             self.assertLess(report["losses"][-1], report["losses"][0])
             self.assertNotEqual(report["param_hash"], plain["param_hash"])
+
+    def test_sigterm_ends_training_in_order(self):
+        with tempfile.TemporaryDirectory() as folder:
+            report = os.path.join(folder, "report.json")
+            job = subprocess.Popen([os.path.join(BIN, "hororun"), "-np", "2", os.path.join(BIN, "train_mnist"), "--epochs",
+                                    "1000", "--global-batch", "64", "--log-every", "1", "--json", report],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self.addCleanup(job.kill)
+            while not re.search(r"step +3/", job.stdout.readline()):
+                self.assertIsNone(job.poll())
+            job.send_signal(signal.SIGTERM)
+            output, errors = job.communicate(timeout=60)
+            self.assertEqual(job.returncode, 0, errors)
+            self.assertRegex(output, r"training stops after step \d+, as a rank has requested")
+            with open(report) as file:
+                content = json.load(file)
+        self.assertTrue(content["was_stopped"])
+        self.assertEqual(len(content["losses"]), content["steps"])
 
     def test_allreduce_sums(self):
         self.assertIn("1 rank: x[0] = 1", hororun(1, "allreduce")[0])

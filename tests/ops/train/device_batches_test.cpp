@@ -156,7 +156,7 @@ TEST(GradientBlock, OfADeviceIsContiguousByTypeInBackwardOrder) {
     const auto tensors = gradients.tensors();
     ASSERT_EQ(tensors.size(), 5u);
     EXPECT_EQ(tensors[4].name, "train.loss");
-    EXPECT_EQ(tensors[4].tensor.data(), gradients.loss().raw());
+    EXPECT_EQ(tensors[4].tensor.data(), gradients.scalars().raw());
     const auto end_of = [&](std::size_t i) {
       return static_cast<std::byte*>(tensors[i].tensor.data()) + tensors[i].tensor.bytes();
     };
@@ -269,9 +269,10 @@ std::vector<float> values_after_steps(Context& context, const MakeOptimizer& mak
   Parameters parameters(device, DataType::kFloat32);
   const GradientBlock gradients(context, backend, parameters.list);
   settle(backend);
-  GradientSync sync(
-      context, gradients.tensors(),
-      {.wire = wire, .metrics = {GradientBlock::kLossName}, .leave_as_reduced = leave_as_reduced});
+  GradientSync sync(context, gradients.tensors(),
+                    {.wire = wire,
+                     .metrics = {GradientBlock::kScalarsName},
+                     .leave_as_reduced = leave_as_reduced});
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < gradients.tensors().size(); ++i) reduced.push_back(sync.reduced(i));
   EXPECT_EQ(reduced[0].type, leave_as_reduced && context.size() > 1 ? wire : DataType::kFloat32);

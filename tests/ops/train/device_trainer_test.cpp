@@ -9,6 +9,7 @@
 #include "horo/testing.h"
 #include "ops/data/digits_dataset.h"
 #include "tests/ops/train/device_training.h"
+#include "tests/ops/train/requested_stop.h"
 #include "tests/support/sanitizer.h"
 
 namespace horo::ops {
@@ -126,6 +127,24 @@ TEST(DeviceTrainer, CapturesAfterPlainStepsOnceForEachEpoch) {
   });
 }
 
+TEST(DeviceTrainer, StopRequestedByOneRankStopsAllAtTheSameStep) {
+  on_ranks(3, [](device::Device& device, Context& context) {
+    for (const bool graph : {false, true}) {
+      TrainerOptions options = small_device_options();
+      options.callbacks = {std::make_shared<RequestedStop>(context.rank() == 1 ? 9 : 0)};
+      options.device = {.device = &device, .graph = graph};
+      const TrainReport report = SmallTraining().run(context, options);
+      EXPECT_TRUE(report.was_stopped);
+      EXPECT_GE(report.steps, 9u);
+      EXPECT_LE(report.steps, 12u);  // the host is at most 3 steps ahead of the device
+      EXPECT_EQ(report.losses.size(), report.steps);
+      const std::vector<std::byte> steps{static_cast<std::byte>(report.steps)};
+      for (const auto& other : context.allgather_object(steps, {.name = "steps"}))
+        EXPECT_EQ(other, steps);
+    }
+  });
+}
+
 TEST(DeviceTrainer, LearnsInBFloat16) { on_ranks(2, check_bfloat16); }
 
 TEST(DeviceTrainer, LearnsFromANarrowWire) { on_ranks(3, check_narrow_wire); }
@@ -186,7 +205,7 @@ TEST(TrainStep, OfADeviceIsSkippedIfTheLossAloneIsNotFinite) {
       Tensor logits = step.forward(batch, {.training = true});
       step.backward(std::move(logits), batch, 6);
       step.exchange();
-      auto* loss = static_cast<float*>(const_cast<void*>(step.loss().data));
+      auto* loss = static_cast<float*>(const_cast<void*>(step.scalars().data));
       if (!is_finite)
         device::submit(stream, [loss] { *loss = std::numeric_limits<float>::infinity(); });
       stream.synchronize();

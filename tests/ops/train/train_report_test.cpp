@@ -15,7 +15,9 @@ TrainReport example() {
   TrainReport report{
       .ranks = 4,
       .epochs = 3,
+      .first_step = 40,
       .steps = 2,
+      .was_stopped = true,
       .global_batch = 128,
       .test_accuracy = 0.9875,
       .losses = {2.25f, 0.5f},
@@ -37,7 +39,9 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   const auto json = nlohmann::json::parse(to_json(example()));
   EXPECT_EQ(json.at("ranks"), 4);
   EXPECT_EQ(json.at("epochs"), 3);
+  EXPECT_EQ(json.at("first_step"), 40);
   EXPECT_EQ(json.at("steps"), 2);
+  EXPECT_EQ(json.at("was_stopped"), true);
   EXPECT_EQ(json.at("global_batch"), 128);
   EXPECT_EQ(json.at("test_accuracy"), 0.9875);
   EXPECT_EQ(json.at("losses"), (std::vector<double>{2.25, 0.5}));

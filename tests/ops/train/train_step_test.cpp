@@ -66,7 +66,7 @@ TEST(TrainStep, AveragesOrCombinesByAdasum) {
         step.backward(std::move(output), batch, 4);
         step.exchange();
         step.update();
-        EXPECT_NEAR(*static_cast<const float*>(step.loss().data), 1 + number, 1e-5);
+        EXPECT_NEAR(*static_cast<const float*>(step.scalars().data), 1 + number, 1e-5);
         const auto sum = static_cast<float>(number + 1);
         for (std::size_t i = 0; i < 5; ++i)
           EXPECT_EQ(model.weight.gradient.values()[i],

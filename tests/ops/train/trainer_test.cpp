@@ -348,6 +348,24 @@ TEST(Trainer, RejectsInvalidOptions) {
   });
 }
 
+TEST(Trainer, EvaluatesAfterStepsOnRequest) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* file = open_memstream(&text, &size);
+  auto options = small_options();
+  options.max_steps = 25;
+  options.evaluate_every = 10;
+  options.progress = {.file = file};
+  (void)train(2, options);
+  std::fclose(file);
+  const std::string shown(text, size);
+  std::free(text);
+  for (const char* line :
+       {"step 10: test accuracy", "step 20: test accuracy", "step 25: test accuracy"})
+    EXPECT_THAT(shown, HasSubstr(line));
+  EXPECT_EQ(shown.find("epoch 1: test accuracy"), std::string::npos) << shown;
+}
+
 TEST(Trainer, OnlyRankZeroShowsProgress) {
   char* text = nullptr;
   std::size_t size = 0;
@@ -383,6 +401,8 @@ TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
        [](auto& o) { o.learning_rate = LearningRateSchedule{.warm_up_steps = 7}; }},
       {"gradient_op = adasum", [](auto& o) { o.gradient_op = ReduceOp::kAdasum; }},
       {"seed = 6", [](auto& o) { o.seed = 6; }},
+      {"evaluate_every = 7", [](auto& o) { o.evaluate_every = 7; }},
+      {"callbacks = 1", [](auto& o) { o.callbacks = {std::make_shared<TrainerCallback>()}; }},
       {"evaluation_batch = 32", [](auto& o) { o.evaluation_batch = 32; }},
       {"accumulate = 2", [](auto& o) { o.accumulate = 2; }},
       {"clip_norm = 0.5", [](auto& o) { o.clip_norm = 0.5; }},
