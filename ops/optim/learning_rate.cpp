@@ -17,17 +17,30 @@ double stepped(const LearningRateSchedule& schedule, std::size_t step) {
   return schedule.base_rate * std::pow(schedule.step_factor, static_cast<double>(passed));
 }
 
-double cosine(const LearningRateSchedule& schedule, std::size_t step) {
+/// The share of the steps after the warm-up that have passed.
+double progress(const LearningRateSchedule& schedule, std::size_t step, const char* name) {
   HORO_CHECK(
       schedule.total_steps > schedule.warm_up_steps,
-      fmt::format(
-          "cosine learning rate: total_steps is {}; must be above warm_up_steps, which is {}",
-          schedule.total_steps, schedule.warm_up_steps));
+      fmt::format("{} learning rate: total_steps is {}; must be above warm_up_steps, which is {}",
+                  name, schedule.total_steps, schedule.warm_up_steps));
   const auto length = static_cast<double>(schedule.total_steps - schedule.warm_up_steps);
-  const double progress =
-      std::min(1.0, static_cast<double>(step - schedule.warm_up_steps) / length);
-  const double share = 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  return std::min(1.0, static_cast<double>(step - schedule.warm_up_steps) / length);
+}
+
+/// `share` of the base rate remains above the final rate.
+double between(const LearningRateSchedule& schedule, double share) {
   return schedule.final_rate + (schedule.base_rate - schedule.final_rate) * share;
+}
+
+double cosine(const LearningRateSchedule& schedule, std::size_t step) {
+  const double passed = progress(schedule, step, "cosine");
+  return between(schedule, 0.5 * (1.0 + std::cos(std::numbers::pi * passed)));
+}
+
+double polynomial(const LearningRateSchedule& schedule, std::size_t step) {
+  HORO_CHECK(schedule.power > 0,
+             fmt::format("polynomial learning rate: power is {}; must be above 0", schedule.power));
+  return between(schedule, std::pow(1 - progress(schedule, step, "polynomial"), schedule.power));
 }
 
 }  // namespace
@@ -44,10 +57,19 @@ double learning_rate_at(const LearningRateSchedule& schedule, std::size_t step) 
       return stepped(schedule, step);
     case Decay::kCosine:
       return cosine(schedule, step);
+    case Decay::kPolynomial:
+      return polynomial(schedule, step);
     case Decay::kConstant:
       break;
   }
   return schedule.base_rate;
+}
+
+double linear_scaling(double rate, std::size_t base_batch, std::size_t batch) {
+  HORO_CHECK(base_batch > 0 && batch > 0,
+             fmt::format("linear scaling: batches have {} and {} samples; must be above 0",
+                         base_batch, batch));
+  return rate * static_cast<double>(batch) / static_cast<double>(base_batch);
 }
 
 }  // namespace horo::ops

@@ -93,12 +93,12 @@ std::uint64_t count_steps(const GlobalSampler& sampler, const TrainerOptions& op
 std::string describe_schedule(const std::optional<LearningRateSchedule>& schedule) {
   if (!schedule) return "the optimizer's";
   const auto& [decay, base_rate, warm_up_steps, start_rate, milestones, step_factor, total_steps,
-               final_rate] = *schedule;
+               final_rate, power] = *schedule;
   return fmt::format(
       "{{decay {}, base_rate {}, warm_up_steps {}, start_rate {}, milestones [{}], step_factor {}, "
-      "total_steps {}, final_rate {}}}",
+      "total_steps {}, final_rate {}, power {}}}",
       static_cast<int>(decay), base_rate, warm_up_steps, start_rate, fmt::join(milestones, ", "),
-      step_factor, total_steps, final_rate);
+      step_factor, total_steps, final_rate, power);
 }
 
 // The options that decide the steps, the collectives and the results. They must be equal on all

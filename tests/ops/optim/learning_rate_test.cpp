@@ -40,12 +40,40 @@ TEST(LearningRate, CosineFallsFromBaseToFinal) {
   }
 }
 
-TEST(LearningRate, CosineNeedsALength) {
-  EXPECT_EQ(message_of<InvalidArgument>([] {
-              (void)learning_rate_at(
-                  {.decay = Decay::kCosine, .warm_up_steps = 5, .total_steps = 5}, 7);
-            }),
+TEST(LearningRate, PolynomialFallsWithThePowerOfTheShareLeft) {
+  LearningRateSchedule schedule{.decay = Decay::kPolynomial,
+                                .base_rate = 1.0,
+                                .warm_up_steps = 10,
+                                .total_steps = 110,
+                                .final_rate = 0.2,
+                                .power = 2};
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 5), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 10), 1.0);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 60), 0.2 + 0.8 / 4);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 110), 0.2);
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 111), 0.2);
+  schedule.power = 1;
+  EXPECT_DOUBLE_EQ(learning_rate_at(schedule, 35), 0.8);
+  schedule.power = 0;
+  EXPECT_EQ(message_of<InvalidArgument>([&] { (void)learning_rate_at(schedule, 35); }),
+            "polynomial learning rate: power is 0; must be above 0");
+}
+
+TEST(LearningRate, DecayNeedsALength) {
+  const auto text = [](Decay decay) {
+    return message_of<InvalidArgument>(
+        [&] { (void)learning_rate_at({.decay = decay, .warm_up_steps = 5, .total_steps = 5}, 7); });
+  };
+  EXPECT_EQ(text(Decay::kCosine),
             "cosine learning rate: total_steps is 5; must be above warm_up_steps, which is 5");
+  EXPECT_EQ(text(Decay::kPolynomial),
+            "polynomial learning rate: total_steps is 5; must be above warm_up_steps, which is 5");
+}
+
+TEST(LearningRate, ScalesLinearlyWithTheBatch) {
+  EXPECT_DOUBLE_EQ(linear_scaling(0.1, 256, 8192), 3.2);
+  EXPECT_DOUBLE_EQ(linear_scaling(0.1, 256, 64), 0.025);
+  EXPECT_THROW((void)linear_scaling(0.1, 0, 64), InvalidArgument);
 }
 
 }  // namespace
