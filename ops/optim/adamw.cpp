@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "horo/base/error.h"
@@ -15,79 +15,96 @@
 namespace horo::ops {
 namespace {
 
-void check_beta(const char* name, float beta) {
-  HORO_CHECK(beta >= 0 && beta < 1, fmt::format("AdamW: {} is {}; must be in [0, 1)", name, beta));
+void check_beta(const std::string& optimizer, const char* name, float beta) {
+  HORO_CHECK(beta >= 0 && beta < 1,
+             fmt::format("{}: {} is {}; must be in [0, 1)", optimizer, name, beta));
 }
 
-void check(const AdamWOptions& options) {
-  HORO_CHECK(std::isfinite(options.learning_rate) && options.learning_rate >= 0,
-             fmt::format("AdamW: learning rate is {}; must be finite and at least 0",
-                         options.learning_rate));
-  check_beta("beta1", options.beta1);
-  check_beta("beta2", options.beta2);
+void check(const std::string& optimizer, const AdamWOptions& options) {
+  check_learning_rate(optimizer, options.learning_rate);
+  check_beta(optimizer, "beta1", options.beta1);
+  check_beta(optimizer, "beta2", options.beta2);
   HORO_CHECK(options.epsilon > 0,
-             fmt::format("AdamW: epsilon is {}; must be above 0", options.epsilon));
-  HORO_CHECK(options.weight_decay >= 0,
-             fmt::format("AdamW: weight decay is {}; must be at least 0", options.weight_decay));
+             fmt::format("{}: epsilon is {}; must be above 0", optimizer, options.epsilon));
+  HORO_CHECK(options.weight_decay >= 0, fmt::format("{}: weight decay is {}; must be at least 0",
+                                                    optimizer, options.weight_decay));
+}
+
+std::string name_of(const AdamWOptions& options) {
+  return options.coupled_decay ? "Adam" : "AdamW";
 }
 
 }  // namespace
 
 AdamWRule rule_of(const AdamWOptions& options, std::int64_t step) {
-  check(options);
+  check(name_of(options), options);
   return {options.learning_rate,
           options.beta1,
           options.beta2,
           options.epsilon,
-          options.weight_decay,
+          options.coupled_decay ? 0 : options.weight_decay,
+          options.coupled_decay ? options.weight_decay : 0,
           bias_correction(options.beta1, step),
           bias_correction(options.beta2, step)};
 }
 
 AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options)
-    : Optimizer(std::move(parameters)), options_(options) {
-  check(options);
-  first_.reserve(this->parameters().size());
-  second_.reserve(this->parameters().size());
-  for (const Parameter* parameter : this->parameters()) {
-    first_.push_back(Tensor::zeros(parameter->value.shape()));
-    second_.push_back(Tensor::zeros(parameter->value.shape()));
-  }
+    : AdamW(std::move(parameters), options, name_of(options)) {}
+
+AdamW::AdamW(std::vector<Parameter*> parameters, const AdamWOptions& options, std::string name)
+    : Optimizer(std::move(parameters)), name_(std::move(name)), options_(options) {
+  check(name_, options);
+  add_state("first_moment");
+  add_state("second_moment");
 }
 
 void AdamW::set_learning_rate(float learning_rate) {
-  AdamWOptions changed = options_;
-  changed.learning_rate = learning_rate;
-  // Checks a copy first, so that a bad rate leaves the options unchanged.
-  check(changed);
-  options_ = changed;
+  check_learning_rate(name_, learning_rate);
+  options_.learning_rate = learning_rate;
 }
 
 void AdamW::set_steps(std::int64_t steps) {
-  HORO_CHECK(steps >= 0, fmt::format("AdamW: number of steps is {}; must be at least 0", steps));
+  HORO_CHECK(steps >= 0,
+             fmt::format("{}: number of steps is {}; must be at least 0", name_, steps));
   steps_ = steps;
 }
 
-std::vector<Optimizer::State> AdamW::states() {
-  return {{"first_moment", first_}, {"second_moment", second_}};
-}
-
-std::string AdamW::describe() const {
-  return fmt::format("AdamW with beta1 {}, beta2 {}, epsilon {} and weight decay {}",
+std::string AdamW::describe_options() const {
+  return fmt::format("{} with beta1 {}, beta2 {}, epsilon {} and weight decay {}", name_,
                      options_.beta1, options_.beta2, options_.epsilon, options_.weight_decay);
 }
 
-void AdamW::update_on_device(device::Stream& stream, const StepGradients& gradients) {
+device_kernels::AdamWClock* AdamW::clock() {
+  return reinterpret_cast<device_kernels::AdamWClock*>(clock_.raw());
+}
+
+void AdamW::count_step(device::Stream& stream, const StepGradients& gradients) {
+  device_kernels::count_step(stream, options_, clock(), gradients.skip);
+}
+
+std::vector<UpdateGroup<device_kernels::AdamWTensor>> AdamW::device_groups(
+    const StepGradients& gradients, const Selection& is_selected) {
   using device_kernels::AdamWTensor;
-  const auto entry = [&](std::size_t i, const GradientLocation& at) {
-    Parameter& one = *parameters()[i];
-    return AdamWTensor{one.value.data(), first_[i].data(), second_[i].data(),
-                       at.data,          one.copy.raw(),   one.value.count()};
-  };
-  auto* const clock = reinterpret_cast<device_kernels::AdamWClock*>(clock_.raw());
-  device_kernels::count_step(stream, options_, clock, gradients.skip);
-  for (const auto& group : group_updates<AdamWTensor>(parameters(), gradients, entry))
-    device_kernels::update_adamw(stream, group.tensors, group.types, options_, clock, group.use);
+  return group_updates<AdamWTensor>(
+      parameters(), factors(), gradients, is_selected,
+      [&](std::size_t i, const GradientLocation& at) {
+        Parameter& one = *parameters()[i];
+        return AdamWTensor{
+            one.value.data(), first_moments()[i].data(), second_moments()[i].data(), at.data,
+            one.copy.raw(),   one.value.count()};
+      });
+}
+
+void AdamW::update_on_device(device::Stream& stream, const StepGradients& gradients) {
+  count_step(stream, gradients);
+  update_on_device(stream, gradients, [](std::size_t) { return true; });
+}
+
+void AdamW::update_on_device(device::Stream& stream, const StepGradients& gradients,
+                             const Selection& is_selected) {
+  for (const auto& group : device_groups(gradients, is_selected))
+    device_kernels::update_adamw(stream, group.tensors, group.types,
+                                 with_factors(options_, group.factors), clock(), group.use);
 }
 
 void AdamW::enter_device() {
@@ -110,21 +127,26 @@ void AdamW::leave_device() {
   clock_ = Tensor();
 }
 
+AdamWRule AdamW::count_step() { return rule_of(options_, ++steps_); }
+
+void AdamW::update_on_host() {
+  const AdamWRule rule = count_step();
+  for (std::size_t i = 0; i < parameters().size(); ++i) update_on_host(i, rule);
+}
+
 // The rule is shared with the kernels for devices (ops/optim/update_rules.h), so that host and
 // device update with the same operations in the same order.
-void AdamW::update_on_host() {
-  const AdamWRule rule = rule_of(options_, ++steps_);
-  for (std::size_t p = 0; p < parameters().size(); ++p) {
-    const auto value = parameters()[p]->value.values();
-    const auto gradient = std::as_const(parameters()[p]->gradient).values();
-    const auto first = first_[p].values();
-    const auto second = second_[p].values();
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      float state[] = {first[i], second[i]};
-      rule(value[i], state, gradient[i]);
-      first[i] = state[0];
-      second[i] = state[1];
-    }
+void AdamW::update_on_host(std::size_t index, const AdamWRule& rule) {
+  const AdamWRule own = with_factors(rule, factors()[index]);
+  const auto value = parameters()[index]->value.values();
+  const auto gradient = std::as_const(parameters()[index]->gradient).values();
+  const auto first = first_moments()[index].values();
+  const auto second = second_moments()[index].values();
+  for (std::size_t i = 0; i < value.size(); ++i) {
+    float state[] = {first[i], second[i]};
+    own(value[i], state, gradient[i]);
+    first[i] = state[0];
+    second[i] = state[1];
   }
 }
 

@@ -1,13 +1,15 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "ops/nn/layer.h"
+#include "ops/optim/parameter_rules.h"
 
 namespace horo::ops {
 
@@ -29,6 +31,13 @@ struct StepGradients {
   const float* learning_rate = nullptr;  ///< replaces learning_rate(), also in a captured step
 };
 
+/// A run of elements of a parameter, in host memory, that is a parameter of its own.
+struct ParameterPart {
+  std::size_t whole = 0;           ///< index in Optimizer::parameters()
+  std::size_t first = 0;           ///< element of the whole; the part has the shape {count}
+  Parameter* parameter = nullptr;  ///< borrowed
+};
+
 /// Updates the parameters of a model with their gradients. Ranks with equal values, state and
 /// gradients stay bit-identical. Used from one thread at a time.
 class Optimizer {
@@ -36,11 +45,13 @@ class Optimizer {
   /// State per parameter that is kept between steps.
   struct State {
     std::string_view name;
-    std::span<Tensor> tensors;  ///< of parameters(), in order, and of the same shapes
+    /// Of parameters(), in order. Each has the shape of its parameter, or is empty if the optimizer
+    /// keeps no such state for it.
+    std::span<Tensor> tensors;
   };
 
   /// Borrows the parameters: they must outlive this.
-  explicit Optimizer(std::vector<Parameter*> parameters) : parameters_(std::move(parameters)) {}
+  explicit Optimizer(std::vector<Parameter*> parameters);
   virtual ~Optimizer() = default;
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
@@ -52,15 +63,34 @@ class Optimizer {
   /// Throws InvalidArgument unless the rate is finite and at least 0.
   virtual void set_learning_rate(float learning_rate) = 0;
   virtual float learning_rate() const = 0;
-  /// "AdamW with beta1 0.9, ...": the options that must be equal on all ranks. The learning rate is
-  /// not among them, since a schedule may set it.
-  virtual std::string describe() const = 0;
+  /// Gives parameters rates of their own, in place of earlier rules. Must not be called while a
+  /// TrainStep uses this. Throws as factors_of() does and then changes nothing.
+  void set_rules(std::vector<ParameterRule> rules);
+  /// "AdamW with beta1 0.9, ...": the options and rules that must be equal on all ranks. The
+  /// learning rate is not among them, since a schedule may set it.
+  std::string describe() const { return describe_options() + ops::describe(rules_); }
   std::span<Parameter* const> parameters() const { return parameters_; }
+  /// Whether the update of a value depends on other values of its parameter, such as their norm. If
+  /// not, ranks can update parts of a parameter.
+  virtual bool needs_whole_parameters() const { return false; }
 
   // With the values of the parameters, these make up a checkpoint and must be equal on all ranks.
-  virtual std::vector<State> states() = 0;
+  std::vector<State> states();
   /// Integer state, such as the number of steps. Not up to date while the optimizer is on a device.
   virtual std::span<std::int64_t> counters() { return {}; }
+  /// The size of all states.
+  std::size_t state_bytes() const;
+
+  /// Replaces the parameters by parts of them, of which it keeps the states and the rates, until
+  /// unite(). For ranks that each update a part of a model. In host memory. Throws InvalidArgument
+  /// if needs_whole_parameters().
+  void divide(std::span<const ParameterPart> parts);
+  /// Ends divide(). `states`: for each of states(), a tensor for each whole parameter.
+  void unite(std::vector<std::vector<Tensor>> states);
+  /// After divide(): the parameters before it. Otherwise parameters().
+  std::span<Parameter* const> whole_parameters() const {
+    return wholes_.parameters.empty() ? parameters_ : wholes_.parameters;
+  }
 
   /// Moves the states into the memory of `backend`, to which the model must have moved before the
   /// next step. As Layer::move_to().
@@ -70,6 +100,16 @@ class Optimizer {
   Backend& backend() const { return *backend_; }
 
  protected:
+  /// Selects parameters by index.
+  using Selection = std::function<bool(std::size_t)>;
+
+  /// Adds a state of zeros, in host memory, and returns its index.
+  std::size_t add_state(std::string_view name);
+  std::span<Tensor> state(std::size_t index) { return states_[index].tensors; }
+  std::size_t state_count() const { return states_.size(); }
+  std::span<const RateFactors> factors() const { return factors_; }
+
+  virtual std::string describe_options() const = 0;
   /// Updates parameters in host memory.
   virtual void update_on_host() = 0;
   /// Submits the update of parameters in the memory of the device to `stream`. Does not block.
@@ -79,8 +119,27 @@ class Optimizer {
   virtual void enter_device() {}
 
  private:
+  struct OwnedState {
+    std::string_view name;
+    std::vector<Tensor> tensors;
+  };
+
+  /// What divide() replaces; empty before it.
+  struct Wholes {
+    std::vector<Parameter*> parameters;
+    std::vector<RateFactors> factors;
+  };
+
   std::vector<Parameter*> parameters_;
+  std::vector<ParameterRule> rules_;
+  std::vector<RateFactors> factors_;  // one for each parameter
+  Wholes wholes_;
+  std::vector<OwnedState> states_;
   Backend* backend_ = &cpu_backend();
 };
+
+/// Throws InvalidArgument, with the name of the optimizer, unless the rate is finite and at least
+/// 0.
+void check_learning_rate(std::string_view optimizer, float learning_rate);
 
 }  // namespace horo::ops

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <cstddef>
 #include <utility>
 
@@ -36,68 +35,71 @@ void step_with_momentum(std::span<float> value, std::span<const float> gradient,
   }
 }
 
-void check_learning_rate(float learning_rate) {
-  HORO_CHECK(std::isfinite(learning_rate) && learning_rate >= 0,
-             fmt::format("Sgd: learning rate is {}; must be finite and at least 0", learning_rate));
-}
-
 }  // namespace
 
 Sgd::Sgd(std::vector<Parameter*> parameters, const SgdOptions& options)
     : Optimizer(std::move(parameters)), options_(options) {
-  check_learning_rate(options.learning_rate);
+  check_learning_rate("Sgd", options.learning_rate);
   HORO_CHECK(options.momentum >= 0 && options.momentum < 1,
              fmt::format("Sgd: momentum is {}; must be in [0, 1)", options.momentum));
   HORO_CHECK(options.weight_decay >= 0,
              fmt::format("Sgd: weight decay is {}; must be at least 0", options.weight_decay));
   HORO_CHECK(!options.nesterov || options.momentum > 0, "Sgd: nesterov needs a momentum above 0");
   // Without momentum there is no state, so a checkpoint contains none.
-  if (options.momentum == 0) return;
-  momenta_.reserve(this->parameters().size());
-  for (const Parameter* parameter : this->parameters()) {
-    momenta_.push_back(Tensor::zeros(parameter->value.shape()));
-  }
+  if (options.momentum > 0) add_state("momentum");
 }
 
 void Sgd::set_learning_rate(float learning_rate) {
-  check_learning_rate(learning_rate);
+  check_learning_rate("Sgd", learning_rate);
   options_.learning_rate = learning_rate;
 }
 
-std::vector<Optimizer::State> Sgd::states() {
-  if (momenta_.empty()) return {};
-  return {{"momentum", momenta_}};
-}
-
-std::string Sgd::describe() const {
+std::string Sgd::describe_options() const {
   return fmt::format("Sgd with momentum {}{} and weight decay {}", options_.momentum,
                      options_.nesterov ? " (nesterov)" : "", options_.weight_decay);
 }
 
-void Sgd::update_on_device(device::Stream& stream, const StepGradients& gradients) {
+std::vector<UpdateGroup<device_kernels::SgdTensor>> Sgd::device_groups(
+    const StepGradients& gradients, const Selection& is_selected) {
   using device_kernels::SgdTensor;
-  const auto entry = [&](std::size_t i, const GradientLocation& at) {
-    Parameter& one = *parameters()[i];
-    return SgdTensor{one.value.data(), momenta_.empty() ? nullptr : momenta_[i].data(), at.data,
-                     one.copy.raw(), one.value.count()};
-  };
-  for (const auto& group : group_updates<SgdTensor>(parameters(), gradients, entry))
-    device_kernels::update_sgd(stream, group.tensors, group.types, options_, group.use);
+  const auto momenta = momentum_buffers();
+  return group_updates<SgdTensor>(parameters(), factors(), gradients, is_selected,
+                                  [&](std::size_t i, const GradientLocation& at) {
+                                    Parameter& one = *parameters()[i];
+                                    return SgdTensor{one.value.data(),
+                                                     momenta.empty() ? nullptr : momenta[i].data(),
+                                                     at.data, one.copy.raw(), one.value.count()};
+                                  });
+}
+
+void Sgd::update_on_device(device::Stream& stream, const StepGradients& gradients) {
+  update_on_device(stream, gradients, [](std::size_t) { return true; });
+}
+
+void Sgd::update_on_device(device::Stream& stream, const StepGradients& gradients,
+                           const Selection& is_selected) {
+  for (const auto& group : device_groups(gradients, is_selected))
+    device_kernels::update_sgd(stream, group.tensors, group.types,
+                               with_factors(options_, group.factors), group.use);
 }
 
 // One pass over memory per parameter. The loop over parameters is outside, so the choice of the
 // variant costs nothing per value.
 void Sgd::update_on_host() {
-  for (std::size_t i = 0; i < parameters().size(); ++i) {
-    const auto value = parameters()[i]->value.values();
-    const auto gradient = std::as_const(parameters()[i]->gradient).values();
-    if (momenta_.empty()) {
-      step_plain(value, gradient, options_);
-    } else if (options_.nesterov) {
-      step_with_momentum<true>(value, gradient, momenta_[i].values(), options_);
-    } else {
-      step_with_momentum<false>(value, gradient, momenta_[i].values(), options_);
-    }
+  for (std::size_t i = 0; i < parameters().size(); ++i) update_on_host(i);
+}
+
+void Sgd::update_on_host(std::size_t index) {
+  const SgdOptions options = with_factors(options_, factors()[index]);
+  const auto value = parameters()[index]->value.values();
+  const auto gradient = std::as_const(parameters()[index]->gradient).values();
+  const auto momenta = momentum_buffers();
+  if (momenta.empty()) {
+    step_plain(value, gradient, options);
+  } else if (options.nesterov) {
+    step_with_momentum<true>(value, gradient, momenta[index].values(), options);
+  } else {
+    step_with_momentum<false>(value, gradient, momenta[index].values(), options);
   }
 }
 

@@ -1,11 +1,19 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ops/optim/optimizer.h"
 
 namespace horo::ops {
+
+namespace device_kernels {
+struct SgdTensor;
+}
+template <typename Entry>
+struct UpdateGroup;
 
 struct SgdOptions {
   float learning_rate = 0.01f;
@@ -26,19 +34,28 @@ class Sgd : public Optimizer {
   void set_learning_rate(float learning_rate) override;
   float learning_rate() const override { return options_.learning_rate; }
   const SgdOptions& options() const { return options_; }
-  std::string describe() const override;
-  /// m of every parameter, in the order of the constructor and with the same shapes. A checkpoint
-  /// must contain them. Empty without momentum.
-  std::span<Tensor> momentum_buffers() { return momenta_; }
-  /// "momentum": the same; none without.
-  std::vector<State> states() override;
+  /// m of every parameter, in the order of the constructor and with the same shapes; the state
+  /// "momentum". Empty without momentum.
+  std::span<Tensor> momentum_buffers() {
+    return state_count() == 0 ? std::span<Tensor>() : state(0);
+  }
 
- private:
+ protected:
+  std::string describe_options() const override;
   void update_on_host() override;
   void update_on_device(device::Stream& stream, const StepGradients& gradients) override;
 
+  /// Updates parameter `index` in host memory.
+  void update_on_host(std::size_t index);
+  /// Updates the selected parameters on a device.
+  void update_on_device(device::Stream& stream, const StepGradients& gradients,
+                        const Selection& is_selected);
+  /// The selected parameters, for launches on a device.
+  std::vector<UpdateGroup<device_kernels::SgdTensor>> device_groups(const StepGradients& gradients,
+                                                                    const Selection& is_selected);
+
+ private:
   SgdOptions options_;
-  std::vector<Tensor> momenta_;
 };
 
 }  // namespace horo::ops

@@ -67,9 +67,11 @@ void broadcast_state(Context& context, Layer& model, Optimizer& optimizer) {
   for (Parameter* buffer : model.buffers())
     tensors.push_back({"train.buffer." + buffer->name, buffer->value.view()});
   for (const Optimizer::State& state : optimizer.states())
-    for (std::size_t i = 0; i < state.tensors.size(); ++i)
+    for (std::size_t i = 0; i < state.tensors.size(); ++i) {
+      if (state.tensors[i].count() == 0) continue;  // there is no such state of this parameter
       tensors.push_back({fmt::format("train.{}.{}", state.name, optimizer.parameters()[i]->name),
                          state.tensors[i].view()});
+    }
   if (const auto counters = optimizer.counters(); !counters.empty())
     tensors.push_back({"train.counters", TensorView(counters)});
   if (!tensors.empty()) context.broadcast_group(tensors, {.name = "train.state"});

@@ -68,6 +68,10 @@ struct ScaleOnDevice {
     return x[0] * (factor * load_constant(device_factor));
   }
 };
+struct Combine {
+  float b, a;
+  HORO_KERNEL float operator()(const float (&y_x)[2]) const { return a * y_x[1] + b * y_x[0]; }
+};
 struct Add {
   HORO_KERNEL float operator()(const float (&x)[2]) const { return x[0] + x[1]; }
 };
@@ -136,6 +140,10 @@ void scale(device::Stream& stream, T* y, const T* x, float factor, std::size_t c
            const float* device_factor) {
   if (device_factor == nullptr) return unary(stream, Scale{factor}, y, x, count);
   unary(stream, ScaleOnDevice{factor, device_factor}, y, x, count);
+}
+void combine(device::Stream& stream, float* y, float b, const float* x, float a,
+             std::size_t count) {
+  binary<float>(stream, Combine{b, a}, y, y, x, count);
 }
 template <typename T>
 void add(device::Stream& stream, T* y, const T* a, const T* b, std::size_t count) {

@@ -22,6 +22,9 @@ template <typename T>
 void scale(device::Stream& stream, T* y, const T* x, float factor, std::size_t count,
            const float* device_factor = nullptr);
 
+/// y = a * x + b * y.
+void combine(device::Stream& stream, float* y, float b, const float* x, float a, std::size_t count);
+
 /// y = a + b.
 template <typename T>
 void add(device::Stream& stream, T* y, const T* a, const T* b, std::size_t count);

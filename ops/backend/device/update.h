@@ -27,6 +27,7 @@ struct GradientUse {
   /// In device memory; replaces the learning rate of the options, also in a captured step. Null:
   /// not used.
   const float* learning_rate = nullptr;
+  float learning_rate_factor = 1;  ///< of *learning_rate
 };
 
 /// The types of the gradients and of the copies of the new values. Both may be stored in memory of

@@ -25,23 +25,27 @@ struct Reference {
 
   void step(const reference::Values& gradient) {
     ++steps;
+    const double coupled = options.coupled_decay ? options.weight_decay : 0;
+    const double decoupled = options.weight_decay - coupled;
     for (std::size_t i = 0; i < value.size(); ++i) {
-      first[i] = options.beta1 * first[i] + (1 - options.beta1) * gradient[i];
-      second[i] = options.beta2 * second[i] + (1 - options.beta2) * gradient[i] * gradient[i];
+      const double slope = gradient[i] + coupled * value[i];
+      first[i] = options.beta1 * first[i] + (1 - options.beta1) * slope;
+      second[i] = options.beta2 * second[i] + (1 - options.beta2) * slope * slope;
       const double mean = first[i] / (1 - std::pow(options.beta1, steps));
       const double square = second[i] / (1 - std::pow(options.beta2, steps));
       value[i] -= options.learning_rate *
-                  (mean / (std::sqrt(square) + options.epsilon) + options.weight_decay * value[i]);
+                  (mean / (std::sqrt(square) + options.epsilon) + decoupled * value[i]);
     }
   }
 };
 
-TEST(AdamW, FollowsTheDefinition) {
+void expect_definition(bool coupled_decay) {
   const AdamWOptions options{.learning_rate = 0.05f,
                              .beta1 = 0.8f,
                              .beta2 = 0.95f,
                              .epsilon = 1e-4f,
-                             .weight_decay = 0.1f};
+                             .weight_decay = 0.1f,
+                             .coupled_decay = coupled_decay};
   Parameter a = varied_parameter(37, 1), b = varied_parameter(5, 2);
   Reference expected_a{options, in_double(a.value.values())};
   Reference expected_b{options, in_double(b.value.values())};
@@ -59,6 +63,13 @@ TEST(AdamW, FollowsTheDefinition) {
   expect_close(adamw.first_moments()[0].values(), expected_a.first, 1e-6);
   expect_close(adamw.second_moments()[1].values(), expected_b.second, 1e-6);
   EXPECT_EQ(values_of(a.gradient), varied_values(37, 120));
+}
+
+TEST(AdamW, FollowsTheDefinition) { expect_definition(false); }
+
+TEST(AdamW, IsAdamWithCoupledDecay) {
+  expect_definition(true);
+  EXPECT_TRUE(AdamW({}, {.coupled_decay = true}).describe().starts_with("Adam with"));
 }
 
 TEST(AdamW, FirstStepHasLengthOfLearningRate) {
