@@ -19,8 +19,8 @@ struct CompressionFigures {
   /// the error of the result may be smaller.
   double squared_values = 0;
   double squared_error = 0;
-  /// The number of matrices (kPowerSgd) or buckets (kTopK) with non-finite values. The byte counts
-  /// include them, but the sums of squares do not.
+  /// The number of matrices (kPowerSgd), buckets (kTopK, kInt8) with non-finite values. The byte
+  /// counts include them, but the sums of squares do not.
   std::uint64_t non_finite = 0;
 
   /// The norm of the unsent part divided by the norm of the values to send (Euclidean norms); 0 if
@@ -59,8 +59,9 @@ struct CompressionReport {
 /// the same bits. A compressed gradient in an Arena is not reduced in place.
 ///
 /// If any rank has a non-finite gradient value, the result is non-finite on all ranks: kPowerSgd
-/// sets the whole matrix to NaN, and kTopK sends the value. The residuals and factors of that
-/// matrix, or with kTopK the residuals of the whole bucket, are then not updated.
+/// sets the whole matrix to NaN, kTopK sends the value, and kInt8 sets the block of 256 values to
+/// NaN. The residuals and factors of that matrix, or with kTopK and kInt8 the residuals of the
+/// whole bucket, are then not updated.
 struct Compression {
   enum class Kind : std::uint8_t {
     kNone,
@@ -71,6 +72,10 @@ struct Compression {
     /// with error feedback, Stich, Cordonnier, Jaggi 2018). Each rank receives the values of all
     /// other ranks, so traffic grows with the number of ranks. For few ranks or a small `fraction`.
     kTopK,
+    /// Sends each value in 8 bits, with a scale for each 256 values; sums are in float32. A ring
+    /// would round sums at each hop; here each rank's values are rounded once, and the result once.
+    /// About a quarter of the bytes of float32. See docs/internals/collectives.md.
+    kInt8,
   };
 
   Kind kind = Kind::kNone;

@@ -33,8 +33,8 @@ struct GradientSyncOptions {
   /// `metrics` there; those of float32 are then in separate buckets.
   std::optional<DataType> wire;
   /// Compress gradients; results are approximate (see Compression). For kAverage and kSum. `wire`
-  /// can be combined with kPowerSgd, not with kTopK. `wire` then applies to the factors and to
-  /// uncompressed gradients, and residuals do not include the rounding to `wire`.
+  /// can be combined with kPowerSgd, not with kTopK or kInt8. `wire` then applies to the factors
+  /// and to uncompressed gradients, and residuals do not include the rounding to `wire`.
   Compression compression;
 
   /// The largest first bucket of a step, in bytes. If unset, there is no separate limit. The
@@ -59,7 +59,7 @@ struct GradientSyncOptions {
   std::optional<bool> autotune;
   /// The type, kFloat16 or kBFloat16, that tuning may select for float32 gradients between nodes if
   /// this type is faster. Results are then rounded as with `wire`. Requires that `wire` is unset.
-  /// Not with kAdasum or kTopK.
+  /// Not with kAdasum, kTopK or kInt8.
   std::optional<DataType> tune_wire;
 
   /// The number of passes (calls of wait()) per step, at least 1. Only the last pass exchanges. The

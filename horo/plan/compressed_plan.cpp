@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/agreement.h"
+#include "collectives/compression/block_int8.h"
 #include "collectives/compression/power_sgd.h"
 #include "collectives/compression/top_k.h"
 #include "horo/base/error.h"
@@ -13,6 +14,7 @@
 namespace horo::plan {
 namespace {
 
+using collectives::BlockInt8;
 using collectives::BucketCompressor;
 using collectives::BucketTensor;
 using collectives::PowerSgd;
@@ -35,6 +37,8 @@ std::unique_ptr<BucketCompressor> make_compressor(std::vector<BucketTensor> tens
   if (compression.kind == Compression::Kind::kTopK)
     return std::make_unique<TopK>(std::move(tensors), compression.fraction,
                                   compression.error_feedback, rank, ranks);
+  if (compression.kind == Compression::Kind::kInt8)
+    return std::make_unique<BlockInt8>(std::move(tensors), compression.error_feedback, rank, ranks);
   const PowerSgd::Options options{compression.rank, compression.min_compression_rate,
                                   compression.warm_start, compression.error_feedback,
                                   compression.seed};

@@ -21,8 +21,8 @@ namespace horo::plan {
 class CompressedPlan {
  public:
   /// A bucket is covered if its gradients are float32, the bucket has at least one value, and the
-  /// compression applies to at least one of the gradients. Top-k applies to every gradient, and
-  /// PowerSGD to those for which PowerSgd::compresses() returns true.
+  /// compression applies to at least one of the gradients. Top-k and int8 apply to every gradient,
+  /// and PowerSGD to those for which PowerSgd::compresses() returns true.
   CompressedPlan(std::span<const NamedTensor> gradients, const BucketPlan& plan,
                  const Compression& compression, const Topology& topology);
 

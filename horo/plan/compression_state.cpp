@@ -48,6 +48,8 @@ std::string_view name_of(Compression::Kind kind) {
       return "powersgd";
     case Compression::Kind::kTopK:
       return "topk";
+    case Compression::Kind::kInt8:
+      return "int8";
   }
   return "unknown";
 }
@@ -68,7 +70,7 @@ std::vector<std::string> describe_compression(const Compression& compression) {
     add("min_compression_rate", compression.min_compression_rate);
     add("warm_start", compression.warm_start);
     add("seed", compression.seed);
-  } else {
+  } else if (compression.kind == Compression::Kind::kTopK) {
     add("fraction", compression.fraction);
   }
   return fields;

@@ -138,8 +138,9 @@ void check_tune_wire(const GradientSyncOptions& options) {
   HORO_CHECK(!options.wire, "GradientSync: wire and tune_wire are both set; choose one");
   HORO_CHECK(options.op != ReduceOp::kAdasum,
              "GradientSync: tune_wire cannot be combined with Adasum; leave it unset");
-  HORO_CHECK(options.compression.kind != Compression::Kind::kTopK,
-             "GradientSync: tune_wire cannot be combined with top-k; leave it unset");
+  HORO_CHECK(options.compression.kind != Compression::Kind::kTopK &&
+                 options.compression.kind != Compression::Kind::kInt8,
+             "GradientSync: tune_wire cannot be combined with top-k and int8; leave it unset");
 }
 
 void check_power_sgd(const Compression& compression) {
@@ -176,13 +177,19 @@ void check_compression(const Compression& compression, ReduceOp op, std::optiona
                          name_of(op)));
   HORO_CHECK(
       compression.kind == Compression::Kind::kPowerSgd ||
-          compression.kind == Compression::Kind::kTopK,
-      fmt::format("GradientSync: compression.kind is {}; it can be kNone, kPowerSgd or kTopK",
+          compression.kind == Compression::Kind::kTopK ||
+          compression.kind == Compression::Kind::kInt8,
+      fmt::format("GradientSync: compression.kind is {}; it can be kNone, kPowerSgd, kTopK or "
+                  "kInt8",
                   static_cast<int>(compression.kind)));
   if (compression.kind == Compression::Kind::kPowerSgd)
     check_power_sgd(compression);
-  else
+  else if (compression.kind == Compression::Kind::kTopK)
     check_top_k(compression, wire, gradients);
+  else
+    HORO_CHECK(!wire, fmt::format("GradientSync: int8 compression sends bytes, to which wire type "
+                                  "{} does not apply; leave the wire type unset",
+                                  name_of(*wire)));
 }
 
 }  // namespace

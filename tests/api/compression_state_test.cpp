@@ -17,11 +17,15 @@ using State = std::vector<std::byte>;
 
 constexpr Compression kSavedPowerSgd{.kind = Kind::kPowerSgd, .start_step = 1, .rank = 2};
 constexpr Compression kSavedTopK{.kind = Kind::kTopK, .fraction = 0.05};
+constexpr Compression kSavedInt8{.kind = Kind::kInt8};
 
 class CompressionState : public ::testing::TestWithParam<Compression> {};
-INSTANTIATE_TEST_SUITE_P(Kinds, CompressionState, ::testing::Values(kSavedPowerSgd, kSavedTopK),
+INSTANTIATE_TEST_SUITE_P(Kinds, CompressionState,
+                         ::testing::Values(kSavedPowerSgd, kSavedTopK, kSavedInt8),
                          [](const auto& test) {
-                           return test.param.kind == Kind::kTopK ? "TopK" : "PowerSgd";
+                           return test.param.kind == Kind::kTopK   ? "TopK"
+                                  : test.param.kind == Kind::kInt8 ? "Int8"
+                                                                   : "PowerSgd";
                          });
 
 void run_steps(GradientSync& sync, CompressedSet& set, int begin, int end) {
@@ -114,11 +118,15 @@ TEST_P(CompressionState, RejectsOtherOptionsOrGradients) {
     Compression other = GetParam();
     other.rank = 3;
     other.fraction = 0.5;
+    if (GetParam().kind == Kind::kInt8) other.start_step = 3;
     GradientSync with_options(ctx, set.gradients(), {.compression = other});
     EXPECT_THAT(load_error<InvalidArgument>(with_options, state),
                 HasSubstr(GetParam().kind == Kind::kTopK
                               ? "'compression.fraction = 0.05' where this GradientSync has "
                                 "'compression.fraction = 0.5'"
+                          : GetParam().kind == Kind::kInt8
+                              ? "'compression.start_step = 0' where this GradientSync has "
+                                "'compression.start_step = 3'"
                               : "'compression.rank = 2' where this GradientSync has "
                                 "'compression.rank = 3'"));
     GradientSync without(ctx, set.gradients(), {});

@@ -138,7 +138,7 @@ TEST(Compression, KeepsDirectionOfSmallGradients) {
 TEST(Compression, NonFiniteValuesDoNotPersist) {
   for (const float bad :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
-    for (const Compression& compression : {kPowerSgd, kTopK})
+    for (const Compression& compression : {kPowerSgd, kTopK, kInt8})
       run_ranks(3, [&](Context& ctx) {
         CompressedSet with(ctx.rank());
         CompressedSet without(ctx.rank());
