@@ -7,8 +7,8 @@
 namespace horo::ops::cuda {
 
 /// Pooling of one fixed shape: the largest value or the average of each window, or the average of
-/// each plane. Arrays are in GPU memory in the given format. Work is submitted to the stream and needs no
-/// workspace. Used from one thread at a time.
+/// each plane. Arrays are in GPU memory in the given format. Work is submitted to the stream and
+/// needs no workspace. Used from one thread at a time.
 class PoolKernel {
  public:
   /// None of these functions needs a GPU.
