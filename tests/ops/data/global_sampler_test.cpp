@@ -141,8 +141,9 @@ TEST(GlobalSampler, DrawsByWeightIndependentlyOfRanks) {
     for (std::uint64_t step = 0; step < alone.steps_per_epoch(); ++step) {
       const auto samples = alone.samples({epoch, step});
       if (epoch < 3)
-        for (const int ranks : {2, 3, 4})
+        for (const int ranks : {2, 3, 4}) {
           EXPECT_EQ(step_of_job(options, ranks, {epoch, step}), samples);
+        }
       for (const std::uint64_t sample : samples) {
         ASSERT_TRUE(sample == 4 || sample == 17) << sample;
         of_17 += sample == 17 ? 1 : 0;

@@ -104,7 +104,7 @@ TEST(TrainStep, PaddingAddsNothing) {
         step.exchange();
         step.update();
         step.finish();
-        std::vector<float> values{*static_cast<const float*>(step.loss().data),
+        std::vector<float> values{static_cast<const StepScalars*>(step.scalars().data)->loss,
                                   static_cast<float>(step.batch_score()->counted)};
         step.move_back();
         for (const Parameter* parameter : model->parameters())

@@ -12,8 +12,8 @@ constexpr double kAttentionTolerance = std::is_same_v<T, float>     ? 1e-5
                                                                     : 2e-2;
 
 template <typename T>
-void check(const AttentionShape& shape, std::size_t skip, float scale = 2,
-           double tolerance = kAttentionTolerance<T>) {
+void check_attention(const AttentionShape& shape, std::size_t skip, float scale = 2,
+                     double tolerance = kAttentionTolerance<T>) {
   SCOPED_TRACE(std::to_string(shape.positions) + " positions of " + std::to_string(shape.heads) +
                " x " + std::to_string(shape.head_size) + ", skip " + std::to_string(skip));
   TestDevice test;
@@ -40,22 +40,24 @@ void check(const AttentionShape& shape, std::size_t skip, float scale = 2,
 }
 
 template <typename T>
-void check_shapes() {
+void check_attention_shapes() {
   for (const std::size_t skip : {0, 1}) {
-    check<T>({2, 7, 3, 8}, skip);
-    check<T>({1, 1, 1, 5}, skip);
-    check<T>({3, 33, 2, 24}, skip);
-    check<T>({1, 5, 1, 37}, skip);
-    check<T>({1, 6, 2, 100}, skip);
+    check_attention<T>({2, 7, 3, 8}, skip);
+    check_attention<T>({1, 1, 1, 5}, skip);
+    check_attention<T>({3, 33, 2, 24}, skip);
+    check_attention<T>({1, 5, 1, 37}, skip);
+    check_attention<T>({1, 6, 2, 100}, skip);
   }
 }
 
-TEST(AttentionKernel, Float32) { check_shapes<float>(); }
-TEST(AttentionKernel, Float16) { check_shapes<Float16>(); }
-TEST(AttentionKernel, BFloat16) { check_shapes<BFloat16>(); }
+TEST(AttentionKernel, Float32) { check_attention_shapes<float>(); }
+TEST(AttentionKernel, Float16) { check_attention_shapes<Float16>(); }
+TEST(AttentionKernel, BFloat16) { check_attention_shapes<BFloat16>(); }
 
 // Scores of several hundred, whose exponentials are infinite in float.
-TEST(AttentionKernel, StaysFiniteForLargeScores) { check<float>({1, 9, 2, 16}, 0, 15, 1e-3); }
+TEST(AttentionKernel, StaysFiniteForLargeScores) {
+  check_attention<float>({1, 9, 2, 16}, 0, 15, 1e-3);
+}
 
 TEST(AttentionKernel, ReferencesAgree) {
   const AttentionShape shape{2, 4, 2, 3};
