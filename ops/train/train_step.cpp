@@ -55,6 +55,12 @@ std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
 
 // On a device, the kernels of the update clip and skip, with a verdict that stays on the device.
 // The exchange therefore neither clips nor checks, and leaves the gradients where they are reduced.
+// Whether the scalars are exchanged by a plan of their own: Adasum is not linear, and top-k would
+// send only the largest of them.
+bool is_separate(const ExchangeOptions& options) {
+  return options.op != ReduceOp::kAverage || options.compression.kind == Compression::Kind::kTopK;
+}
+
 GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                                  const DeviceTraining& training, const ExchangeOptions& options) {
   GradientSyncOptions sync{.name = "train.gradients",
@@ -63,7 +69,7 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                            .compression = options.compression,
                            .backward_passes_per_step = options.passes,
                            .also_agreed = agreed(optimizer, loss, options)};
-  if (options.op == ReduceOp::kAverage) sync.metrics = {GradientBlock::kScalarsName};
+  if (!is_separate(options)) sync.metrics = {GradientBlock::kScalarsName};
   if (training.device != nullptr) {
     sync.leave_as_reduced = true;
   } else {
@@ -75,9 +81,10 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
 
 // With averaged gradients the scalars are one more tensor of the plan and need no message of their
 // own.
-std::span<const NamedTensor> exchanged(const GradientBlock& gradients, ReduceOp op) {
+std::span<const NamedTensor> exchanged(const GradientBlock& gradients,
+                                       const ExchangeOptions& options) {
   const auto all = gradients.tensors();
-  return op == ReduceOp::kAverage ? all : all.first(all.size() - 1);
+  return is_separate(options) ? all.first(all.size() - 1) : all;
 }
 
 void synchronize(Backend& backend) {
@@ -142,12 +149,12 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
       backend_(device_backend_ ? *device_backend_ : cpu_backend(ImageLayout::kChannelsLast)),
       trained_(model, checked(optimizer, model), backend_),
       gradients_(context, backend_, model.parameters()),
-      sync_(synchronized(context, backend_), exchanged(gradients_, options.op),
+      sync_(synchronized(context, backend_), exchanged(gradients_, options),
             sync_options(optimizer, loss, training, options)),
       parameters_(model.parameters()),
       score_(backend_.allocate({sizeof(BatchScore)}, DataType::kUInt8)) {
   const std::span<const NamedTensor> tensors = gradients_.tensors();
-  if (options.op != ReduceOp::kAverage)
+  if (is_separate(options))
     scalar_sync_.emplace(context, tensors.last(1),
                          GradientSyncOptions{.name = GradientBlock::kScalarsName});
   for (std::size_t i = 0; i < parameters_.size(); ++i) index_of_[parameters_[i]] = i;

@@ -137,7 +137,7 @@ class TrainStep {
   TrainedOnBackend trained_;
   GradientBlock gradients_;
   GradientSync sync_;
-  // For the scalars if the gradients are not averaged: Adasum is not linear.
+  // For the scalars with Adasum and with top-k compression.
   std::optional<GradientSync> scalar_sync_;
   std::unordered_map<const Parameter*, std::size_t> index_of_;
   std::vector<Parameter*> parameters_;
