@@ -31,7 +31,7 @@ po::options_description option_table() {
       "mpi-args", po::value<std::vector<std::string>>()->value_name("\"ARGS\"")->composing(),
       "further arguments for mpirun, after those of hororun")(
       "grace-time", text("TIME"),
-      "time that the ranks have after SIGTERM to hororun, such as 2min; default: 30s")(
+      "time for the ranks to end after SIGTERM to hororun; default: 30s")(
       "dry-run", "print the mpirun command without running it")("help,h", "print this help");
   return table;
 }

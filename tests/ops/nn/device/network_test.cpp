@@ -314,7 +314,7 @@ TEST(DeviceNetwork, OfBottlenecksMatchesTheHost) {
                                 .has_large_images = has_large_images,
                                 .seed = 7};
     NetworkPair pair([&] { return make_resnet(options); }, DataType::kFloat32);
-    pair.expect_same_step({5, 3, 19, 15}, 1, {1e-5, 5e-5});
+    pair.expect_same_step({5, 3, 19, 15}, 1, {1e-5, 2e-4});
     pair.expect_same_inference({3, 3, 19, 15}, 2, {1e-5, 5e-5});
   }
 }
