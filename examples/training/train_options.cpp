@@ -90,6 +90,37 @@ void add_loader_options(po::options_description& description, TrainOptions& opti
       "a sample that cannot be read: end the training, or skip it");
 }
 
+void add_checkpoint_options(po::options_description& description, TrainOptions& options) {
+  auto add = description.add_options();
+  const auto path = [](auto& target) { return po::value(&target)->value_name("FILE"); };
+  const auto set_interval = [&options](const std::string& text) {
+    try {
+      options.checkpoints.every = horo::ops::parse_checkpoint_interval(text);
+    } catch (const horo::InvalidArgument&) {
+      throw horo::InvalidArgument(fmt::format(
+          "--checkpoint-every {}: the value must be a number of steps, such as 500, or a "
+          "time, such as 10min",
+          text));
+    }
+  };
+  add("checkpoint-dir",
+      po::value<std::string>()->value_name("DIR")->notifier(
+          [&options](const std::string& text) { options.checkpoints.directory = text; }),
+      "directory for checkpoints; on several hosts, one that they share");
+  add("checkpoint-every",
+      po::value<std::string>()->value_name("N|TIME")->default_value("10min")->notifier(
+          set_interval),
+      "steps or time between checkpoints; 0: only at the end. There is always one at the end and "
+      "after SIGTERM");
+  add("checkpoint-keep", count_value(options.checkpoints.keep, "checkpoint-keep", 1, 1'000'000),
+      "checkpoints that are kept");
+  add("resume", po::bool_switch(&options.checkpoints.resume),
+      "continue from the newest checkpoint; if there is none, from the begin");
+  add("load-weights", path(options.load_weights),
+      "start with the weights of a safetensors file or a checkpoint");
+  add("save-weights", path(options.save_weights), "write the weights to a safetensors file");
+}
+
 // The two optimizers need different defaults.
 void choose_defaults(TrainOptions& options, const po::variables_map& values) {
   if (options.optimizer != "adamw") return;
@@ -137,6 +168,7 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
   add_loader_options(description, options);
   add_optimizer_options(description, options);
   add_compression_options(description, options);
+  add_checkpoint_options(description, options);
   if (command.defaults.augment)
     add("no-augmentation",
         po::bool_switch()->notifier([&options](bool is_off) { options.augment = !is_off; }),

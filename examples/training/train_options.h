@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "ops/checkpoint/checkpoints.h"
+
 /// The command line of a training program.
 struct TrainOptions {
   static constexpr float kAdamWLearningRate = 1e-3f;
@@ -43,8 +45,11 @@ struct TrainOptions {
   bool graph = false;                  ///< of "cuda": steps run as graphs
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
-  std::uint64_t max_steps = 0;  ///< 0: no limit
-  std::string json;             ///< file for the report; empty: none
+  std::uint64_t max_steps = 0;                 ///< 0: no limit
+  std::string json;                            ///< file for the report; empty: none
+  horo::ops::CheckpointOptions checkpoints{};  ///< none without a directory
+  std::string load_weights;  ///< file with the initial weights; empty: random weights
+  std::string save_weights;  ///< file for the weights at the end; empty: none
   bool augment = false;
   bool sync_batch_norm = false;
 };

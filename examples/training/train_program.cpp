@@ -12,6 +12,8 @@
 
 #include "horo/horo.h"
 #include "ops/backend/cpu/threads.h"
+#include "ops/checkpoint/checkpoints.h"
+#include "ops/checkpoint/weights.h"
 #include "ops/data/crop_and_flip.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
@@ -86,6 +88,9 @@ struct Job {
                 trainer_options(options, *train_set, gpu)) {
     zero_output_layer(*model);
     if (options.sync_batch_norm) synchronise_batch_norm(*model, context);
+    // The trainer broadcasts the weights of rank 0.
+    if (!options.load_weights.empty() && context.rank() == 0)
+      load_weights(*model, options.load_weights);
   }
 
   static TrainerOptions trainer_options(const TrainOptions& options, const Dataset& train_set,
@@ -113,6 +118,8 @@ struct Job {
                    .graph = options.graph},
         .progress = progress_options_for(stdout),
         .callbacks = {std::make_shared<StopOnSignal>()}};
+    if (!options.checkpoints.directory.empty())
+      trainer.callbacks.push_back(std::make_shared<Checkpoints>(options.checkpoints));
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
     trainer.progress.log_every = options.log_every;
     trainer.loader.as_pixels =
@@ -135,9 +142,10 @@ struct Job {
 };
 
 // Checked before training, so that hours of training are not lost.
-void check_is_writable(const std::string& file) {
-  HORO_CHECK(std::ofstream(file, std::ios::app).good(),
-             fmt::format("--json: {} cannot be written; check that its directory exists", file));
+void check_is_writable(const std::string& option, const std::string& file) {
+  HORO_CHECK(
+      file.empty() || std::ofstream(file, std::ios::app).good(),
+      fmt::format("--{}: {} cannot be written; check that its directory exists", option, file));
 }
 
 /// Whether any rank has a `problem`. The first rank that has one prints it.
@@ -168,6 +176,8 @@ void check(const TrainOptions& options) {
              "--op adasum and --compression are for --device cpu");
   HORO_CHECK(!options.graph || options.bad_samples == "fatal",
              "--bad-samples skip and --graph exclude each other");
+  HORO_CHECK(!options.checkpoints.resume || !options.checkpoints.directory.empty(),
+             "--resume needs --checkpoint-dir DIR");
   HORO_CHECK(!options.graph || (options.device == "cuda" && options.accumulate == 1),
              "--graph is for --device cuda and --accumulate 1");
   HORO_CHECK(
@@ -195,13 +205,25 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
   const auto bad_input = problem_of([&] {
     set_compute_threads(choose_compute_threads(options, context));
     job.emplace(context, program, options, gpu.get());
-    if (context.rank() == 0 && !options.json.empty()) check_is_writable(options.json);
+    if (context.rank() != 0) return;
+    check_is_writable("json", options.json);
+    check_is_writable("save-weights", options.save_weights);
   });
   if (is_refused(context, program.command.program, bad_input)) return kBadInput;
   const TrainReport report = job->trainer.run();
   if (context.rank() == 0 && !options.json.empty()) write_json(report, options.json);
   if (context.rank() == 0 && program.use_model)
     program.use_model(options, *job->model, *job->train_set);
+  TrainReport report;
+  try {
+    report = job->trainer.run();
+  } catch (const CheckpointError& error) {  // on all ranks
+    if (context.rank() == 0) fmt::print(stderr, "{}: {}\n", program.command.program, error.what());
+    return kFailure;
+  }
+  if (context.rank() != 0) return 0;
+  if (!options.save_weights.empty()) save_weights(*job->model, options.save_weights);
+  if (!options.json.empty()) write_json(report, options.json);
   return 0;
 }
 

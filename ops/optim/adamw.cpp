@@ -117,13 +117,18 @@ void AdamW::enter_device() {
   backend().device_stream()->synchronize();
 }
 
-void AdamW::leave_device() {
+void AdamW::update_counters() {
+  if (backend().device_stream() == nullptr) return;
   const device::Memory pinned = clock_.device()->allocate_pinned(clock_.bytes());
   backend().device_stream()->copy(pinned.data(), clock_.raw(), clock_.bytes());
   backend().device_stream()->synchronize();
   device_kernels::AdamWClock clock;
   std::memcpy(&clock, pinned.data(), sizeof clock);
   steps_ = clock.steps;
+}
+
+void AdamW::leave_device() {
+  update_counters();
   clock_ = Tensor();
 }
 

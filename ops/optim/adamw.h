@@ -51,6 +51,7 @@ class AdamW : public Optimizer {
   void set_steps(std::int64_t steps);
   /// The number of steps.
   std::span<std::int64_t> counters() override { return {&steps_, 1}; }
+  void update_counters() override;
 
  protected:
   /// For an optimizer that updates some of the parameters in another way. `name` is that of the

@@ -76,8 +76,11 @@ class Optimizer {
 
   // With the values of the parameters, these make up a checkpoint and must be equal on all ranks.
   std::vector<State> states();
-  /// Integer state, such as the number of steps. Not up to date while the optimizer is on a device.
+  /// Integer state, such as the number of steps. While the optimizer is on a device, as of the
+  /// latest update_counters().
   virtual std::span<std::int64_t> counters() { return {}; }
+  /// Copies the counters from a device. Blocks until the submitted steps have been executed.
+  virtual void update_counters() {}
   /// The size of all states.
   std::size_t state_bytes() const;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "horo/horo.h"
 #include "ops/data/global_sampler.h"
@@ -64,6 +65,10 @@ class TrainerCallback {
   /// Called after the update of a step, on a device after its submission, and after the evaluation
   /// that follows the step, if any. run.steps includes the step.
   virtual void after_step(TrainingRun& /*run*/) {}
+  /// What a checkpoint keeps of this object, as printable text: equal on all ranks. Not collective.
+  virtual std::string state() const { return {}; }
+  /// Called after restore() of the callback that resumes training, if state() was not empty.
+  virtual void set_state(const std::string& /*state*/) {}
   /// Called after the last step and evaluation. The model is in host memory again.
   virtual void finish(TrainingRun& /*run*/, TrainReport& /*report*/) {}
 };

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cstdlib>
+
 namespace horo::ops {
 
 EarlyStop::EarlyStop(const EarlyStopOptions& options) : options_(options) {
@@ -24,6 +26,17 @@ bool EarlyStop::after_evaluation(TrainingRun& run, const Evaluation& evaluation)
                   "evaluations",
                   run.steps, best_ - options_.min_decrease, options_.patience));
   return true;
+}
+
+// Seventeen digits give the same double again.
+std::string EarlyStop::state() const {
+  return fmt::format("{:.17g} {}", best_, without_improvement_);
+}
+
+void EarlyStop::set_state(const std::string& state) {
+  char* rest = nullptr;
+  best_ = std::strtod(state.c_str(), &rest);
+  without_improvement_ = std::strtoull(rest, nullptr, 10);
 }
 
 }  // namespace horo::ops

@@ -21,6 +21,8 @@ class EarlyStop : public TrainerCallback {
   /// Throws InvalidArgument for options out of range.
   explicit EarlyStop(const EarlyStopOptions& options = {});
   bool after_evaluation(TrainingRun& run, const Evaluation& evaluation) override;
+  std::string state() const override;
+  void set_state(const std::string& state) override;
 
  private:
   const EarlyStopOptions options_;

@@ -56,6 +56,12 @@ std::string to_json(const TrainReport& report) {
   json["loader"] = loader_json(report.loader);
   json["compression_rate"] = report.compression.compression_rate();
   json["compression_error"] = report.compression.relative_error();
+  const CheckpointFigures& checkpoints = report.checkpoints;
+  json["checkpoints"] = {{"written", checkpoints.written},
+                         {"failed", checkpoints.failed},
+                         {"bytes", checkpoints.bytes},
+                         {"training_waited_ms", checkpoints.training_waited_ms},
+                         {"write_ms", checkpoints.write_ms}};
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

@@ -11,6 +11,15 @@
 
 namespace horo::ops {
 
+/// The checkpoints of a run, on this rank.
+struct CheckpointFigures {
+  std::uint64_t written = 0;
+  std::uint64_t failed = 0;       ///< that could not be written
+  std::uint64_t bytes = 0;        ///< of all that were written
+  double training_waited_ms = 0;  ///< for copies and for the writer
+  double write_ms = 0;            ///< of the thread that writes, while training continues
+};
+
 /// Results and times of a training run.
 struct TrainReport {
   int ranks = 1;
@@ -33,13 +42,15 @@ struct TrainReport {
   std::uint64_t bad_samples = 0;    ///< reads that failed and were skipped, over all ranks
   LoaderReport loader;              ///< of the training samples, on this rank
   CompressionFigures compression;   ///< over all steps, on this rank
+  CheckpointFigures checkpoints;
 };
 
 /// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
 /// test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward,
 /// backward, exposed_communication, optimizer, total: medians), control_messages_per_step,
 /// clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms,
-/// reading_cpu_ms), compression_rate, compression_error (relative_error()).
+/// reading_cpu_ms), compression_rate, compression_error (relative_error()), checkpoints (written,
+/// failed, bytes, training_waited_ms, write_ms).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -16,8 +16,11 @@
 #include <vector>
 
 #include "ops/backend/device/device_backend.h"
+#include "ops/checkpoint/checkpoints.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/resnet.h"
+#include "ops/train/stop_on_signal.h"
+#include "ops/train/trainer.h"
 
 namespace program {
 
