@@ -210,10 +210,6 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
     check_is_writable("save-weights", options.save_weights);
   });
   if (is_refused(context, program.command.program, bad_input)) return kBadInput;
-  const TrainReport report = job->trainer.run();
-  if (context.rank() == 0 && !options.json.empty()) write_json(report, options.json);
-  if (context.rank() == 0 && program.use_model)
-    program.use_model(options, *job->model, *job->train_set);
   TrainReport report;
   try {
     report = job->trainer.run();
@@ -224,6 +220,7 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
   if (context.rank() != 0) return 0;
   if (!options.save_weights.empty()) save_weights(*job->model, options.save_weights);
   if (!options.json.empty()) write_json(report, options.json);
+  if (program.use_model) program.use_model(options, *job->model, *job->train_set);
   return 0;
 }
 

@@ -146,7 +146,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
     : options_(checked(options, training)),
       loss_function_(loss),
       device_backend_(make_backend(training)),
-      backend_(device_backend_ ? *device_backend_ : cpu_backend(ImageLayout::kChannelsLast)),
+      backend_(device_backend_ ? *device_backend_ : cpu_backend()),
       trained_(model, checked(optimizer, model), backend_),
       gradients_(context, backend_, model.parameters()),
       sync_(synchronized(context, backend_), exchanged(gradients_, options),

@@ -82,7 +82,7 @@ class Programs:
         name = program.removeprefix("build/release/bin/")
         binary = self.build / "bin" / name
         if binary.exists():
-            extra = words[:1] if name == "hororun" and words[:1] and words[0] in ("doctor", "timeline", "stragglers") else []
+            extra = words[:1] if name == "hororun" and words[:1] and words[0] in ("doctor", "timeline", "stragglers", "pack") else []
             return self._of((name, *extra), lambda: self._output(binary, *extra, "--help"))
         if program.startswith(("scripts/", ".ci/")) and (self.source / program).exists():
             return self._of(program, lambda: (self.source / program).read_text())
@@ -184,7 +184,7 @@ def _problems_of_options(program, arguments, help_text):
 def _problems_of_hororun(program, arguments, programs):
     if arguments[:1] == ["rank"]:  # internal
         return []
-    if arguments[:1] and arguments[0] in ("doctor", "timeline", "stragglers", "settings"):
+    if arguments[:1] and arguments[0] in ("doctor", "timeline", "stragglers", "settings", "pack"):
         return _problems_of_options(f"{program} {arguments[0]}", arguments[1:],
                                     programs.help_of(program, arguments) or "")
     help_text = programs.help_of(program, [])

@@ -23,7 +23,7 @@ def hororun(ranks, program, *arguments):
         with_report = [] if program in ("allreduce", "own_model") else ["--json", report]
         done = subprocess.run(
             [os.path.join(BIN, "hororun"), "-np", str(ranks), os.path.join(BIN, program), *arguments, *with_report],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=200)
         if done.returncode != 0:
             raise AssertionError(f"{program} on {ranks} ranks: exit {done.returncode}\n{done.stdout}")
         if not with_report:
@@ -203,7 +203,8 @@ class Texts(unittest.TestCase):
                                 (["--prompt", "x"], "the character 'x' is not in the vocabulary"),
                                 (["--width", "15"], "the width must be a multiple of the number of heads"),
                                 (["--temperature", "-1"], "--temperature -1")):
-            done = subprocess.run([os.path.join(BIN, "train_gpt"), *self.MODEL, *arguments], capture_output=True, text=True,
+            model = [word for option in zip(self.MODEL[::2], self.MODEL[1::2]) if option[0] not in arguments for word in option]
+            done = subprocess.run([os.path.join(BIN, "train_gpt"), *model, *arguments], capture_output=True, text=True,
                                   timeout=60)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done.stderr)
             self.assertIn(text, done.stderr)
