@@ -7,7 +7,7 @@ namespace horo::ops::cpu {
 namespace {
 
 // The number of columns whose parameter gradients one thread sums: a cache line of each row.
-constexpr std::size_t kStrip = 16;
+constexpr std::size_t kColumnStrip = 16;
 
 }  // namespace
 
@@ -47,8 +47,8 @@ void layer_norm_backward(std::span<const float> dy, std::span<const float> x,
   std::ranges::fill(scale_gradient, 0.0f);
   std::ranges::fill(shift_gradient, 0.0f);
 #pragma omp parallel for schedule(static)
-  for (std::size_t first = 0; first < columns; first += kStrip) {
-    const std::size_t last = std::min(first + kStrip, columns);
+  for (std::size_t first = 0; first < columns; first += kColumnStrip) {
+    const std::size_t last = std::min(first + kColumnStrip, columns);
     for (std::size_t row = 0; row < rows; ++row) {
       const float mean = statistics[row], inverse = statistics[rows + row];
 #pragma omp simd

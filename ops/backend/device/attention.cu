@@ -8,7 +8,7 @@
 namespace horo::ops::device_kernels {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kAttentionThreads = 128;
 
 /// The vector of one position and one head, widened to float. Elements from `size` on are zero, so
 /// that loops have a constant length and the vector stays in registers.
@@ -217,8 +217,8 @@ struct KeyGradient {
 
 template <typename Kernel>
 void launch_rows(device::Stream& stream, const Kernel& kernel) {
-  const std::size_t blocks = (count_rows(kernel.shape) + kThreads - 1) / kThreads;
-  device::launch(stream, {static_cast<unsigned>(blocks), kThreads}, kernel);
+  const std::size_t blocks = (count_rows(kernel.shape) + kAttentionThreads - 1) / kAttentionThreads;
+  device::launch(stream, {static_cast<unsigned>(blocks), kAttentionThreads}, kernel);
 }
 
 /// Calls launch(std::integral_constant) with the smallest vector that holds a head.

@@ -6,7 +6,7 @@
 namespace horo::ops::device_kernels {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kSumThreads = 128;
 
 /// Calls `compute`, which has the number of `channels`, for each of them.
 template <typename Compute>
@@ -21,8 +21,8 @@ struct ForEachChannel {
 
 template <typename Compute>
 void run(device::Stream* stream, const Compute& compute) {
-  const auto blocks = static_cast<unsigned>((compute.channels + kThreads - 1) / kThreads);
-  const device::Grid grid{blocks, kThreads};
+  const auto blocks = static_cast<unsigned>((compute.channels + kSumThreads - 1) / kSumThreads);
+  const device::Grid grid{blocks, kSumThreads};
   if (stream == nullptr)
     device::run_on_host(grid, ForEachChannel<Compute>{compute}, device::NoTable{});
   else

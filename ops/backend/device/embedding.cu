@@ -6,7 +6,7 @@
 namespace horo::ops::device_kernels {
 namespace {
 
-constexpr unsigned kThreads = 128;
+constexpr unsigned kTokenThreads = 128;
 
 // Each block writes one row of y.
 template <typename T>
@@ -27,7 +27,7 @@ struct Gather {
         positions == nullptr ? nullptr : positions + place.block % period * shape.width;
     const bool aligned = device::is_vector_aligned(to) && device::is_vector_aligned(from) &&
                          device::is_vector_aligned(position);
-    for_each_piece<kPerVector<T>>(0, shape.width, aligned, place.thread, kThreads,
+    for_each_piece<kPerVector<T>>(0, shape.width, aligned, place.thread, kTokenThreads,
                                   [&](auto piece, std::size_t at) {
                                     constexpr unsigned kSize = decltype(piece)::kSize;
                                     float values[kSize], more[kSize];
@@ -70,7 +70,7 @@ struct RowsOfPosition {
 template <typename T, typename Rows>
 struct SumRows {
   static constexpr unsigned kCount = kPerVector<T>;
-  static constexpr std::size_t kStrip = kThreads * kCount;
+  static constexpr std::size_t kStrip = kTokenThreads * kCount;
 
   T* sums;
   const T* dy;
@@ -85,7 +85,7 @@ struct SumRows {
     const std::size_t end = begin + kStrip < width ? begin + kStrip : width;
     const bool aligned =
         device::is_vector_aligned(dy) && device::is_vector_aligned(sums) && width % kCount == 0;
-    for_each_piece<kCount>(begin, end, aligned, place.thread, kThreads,
+    for_each_piece<kCount>(begin, end, aligned, place.thread, kTokenThreads,
                            [&](auto piece, std::size_t at) { add(piece, row, at); });
   }
 
@@ -104,7 +104,7 @@ struct SumRows {
 
 template <typename T, typename Rows>
 void sum_rows(device::Stream& stream, std::size_t count, const SumRows<T, Rows>& kernel) {
-  device::launch(stream, {static_cast<unsigned>(count * kernel.strips()), kThreads}, kernel);
+  device::launch(stream, {static_cast<unsigned>(count * kernel.strips()), kTokenThreads}, kernel);
 }
 
 }  // namespace
@@ -112,7 +112,7 @@ void sum_rows(device::Stream& stream, std::size_t count, const SumRows<T, Rows>&
 template <typename T>
 void embedding_forward(device::Stream& stream, T* y, const T* table, const std::int32_t* tokens,
                        const EmbeddingShape& shape, const T* positions, std::size_t period) {
-  device::launch(stream, {static_cast<unsigned>(shape.tokens), kThreads},
+  device::launch(stream, {static_cast<unsigned>(shape.tokens), kTokenThreads},
                  Gather<T>{y, table, tokens, shape, positions, period});
 }
 
