@@ -1,5 +1,7 @@
 #include "ops/backend/cpu/elementwise.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstddef>
 
@@ -10,11 +12,16 @@ namespace horo::ops::cpu {
 namespace {
 
 /// Calls compute(i) for 0 ... count - 1, in vectors and, for large arrays, with several threads.
-/// The calls must not depend on each other.
+/// The calls must not depend on each other. The loop of one thread is not part of an OpenMP region,
+/// because g++ 12 does not turn simple loops there into vectors.
 template <typename Compute>
-void for_each_index(std::size_t count, const Compute& compute) {
+void for_each_index(std::size_t count, Compute compute) {
   constexpr std::size_t kFewest = 32768;  // below, a second thread costs more than it gains
-#pragma omp parallel for simd schedule(static) if (count >= kFewest)
+  if (count < kFewest || omp_get_max_threads() == 1) {
+    for (std::size_t i = 0; i < count; ++i) compute(i);
+    return;
+  }
+#pragma omp parallel for simd schedule(static) firstprivate(compute)
   for (std::size_t i = 0; i < count; ++i) compute(i);
 }
 
