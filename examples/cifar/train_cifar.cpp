@@ -52,18 +52,21 @@ std::unique_ptr<Sequential> make_model(const TrainOptions& options, const Datase
 // The batch size, the rates and the weight decay are those of the ResNet paper.
 int main(int argc, char** argv) {
   const TrainProgram program{
-      .command =
-          {.program = "train_cifar",
-           .purpose = "Trains a classifier of CIFAR-10's photographs on all ranks of a job.",
-           .data_help = "directory of the .bin files of CIFAR-10's binary version, plain or "
-                        ".gz, or of images: two folders, train and test, each with a sub-folder "
-                        "of PNG or JPEG files for each class, or packed by hororun pack; without "
-                        "it, coloured digits that the program draws",
-           .model_help =
-               "resnet20; resnet18, resnet50 or vgg11 (wider: for GPUs); or cnn (smaller, "
-               "without batch normalisation)",
-           .models = {"resnet20", "resnet18", "resnet50", "vgg11", "cnn"},
-           .defaults = {.model = "resnet20", .epochs = 10, .learning_rate = 0.1f, .augment = true}},
+      .command = {.program = "train_cifar",
+                  .purpose = "Trains a classifier of CIFAR-10's photographs on all ranks of a job.",
+                  .data_help =
+                      "directory of the .bin files of CIFAR-10's binary version, plain or "
+                      ".gz, or of images: two folders, train and test, each with a sub-folder "
+                      "of PNG or JPEG files for each class, or packed by hororun pack; without "
+                      "it, coloured digits that the program draws",
+                  .model_help =
+                      "resnet20; resnet18, resnet50 or vgg11 (wider: for GPUs); or cnn (smaller, "
+                      "without batch normalisation)",
+                  .models = {"resnet20", "resnet18", "resnet50", "vgg11", "cnn"},
+                  .defaults = {.model = "resnet20",
+                               .epochs = 10,
+                               .recipe = {.learning_rate = 0.1f},
+                               .augment = true}},
       .open_dataset = open_dataset,
       .make_model = make_model};
   return run_train_program(program, argc, argv);

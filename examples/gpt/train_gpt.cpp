@@ -114,8 +114,7 @@ int main(int argc, char** argv) {
                   .models = {"gpt"},
                   .defaults = {.model = "gpt",
                                .global_batch = 32,
-                               .optimizer = "adamw",
-                               .warm_up_steps = 100},
+                               .recipe = {.optimizer = "adamw", .warm_up_steps = 100}},
                   .add_options = [&](auto& description) { add_options(description, gpt); }},
       .open_dataset =
           [&](const TrainOptions& options, Split split) {

@@ -23,41 +23,7 @@ constexpr std::int64_t kMostSamples = 1'000'000'000;
 constexpr std::int64_t kMostThreads = 1024;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;
 
-bool is_positive(double x) { return x > 0; }
 bool is_not_negative(double x) { return x >= 0; }
-bool is_share(double x) { return x >= 0 && x < 1; }
-constexpr const char* kShare = "from 0 to below 1";
-
-void add_compression_options(po::options_description& description, TrainOptions& options) {
-  auto add = description.add_options();
-  add("compression", name_value(options.compression, "compression", {"none", "powersgd", "topk"}),
-      "gradient compression: none, powersgd (low-rank factors) or topk (the largest values)");
-  add("compression-rank", count_value(options.compression_rank, "compression-rank", 1, 65536),
-      "columns of the factors of powersgd");
-  add("compression-fraction",
-      number_value<float>(options.compression_fraction, "compression-fraction",
-                          "above 0 and at most 1", [](float x) { return x > 0 && x <= 1; }),
-      "fraction of the values that topk sends");
-}
-
-void add_optimizer_options(po::options_description& description, TrainOptions& options) {
-  auto add = description.add_options();
-  add("optimizer", name_value(options.optimizer, "optimizer", {"sgd", "adamw"}), "sgd or adamw");
-  add("lr", number_value<float>(options.learning_rate, "lr", "above 0", is_positive),
-      "peak learning rate (default for adamw: 0.001); it decays to 0 by the end");
-  add("momentum", number_value<float>(options.momentum, "momentum", kShare, is_share),
-      "sgd: fraction of the last update that the next one keeps");
-  add("beta1", number_value<float>(options.beta1, "beta1", kShare, is_share),
-      "adamw: decay rate of the mean gradient");
-  add("beta2", number_value<float>(options.beta2, "beta2", kShare, is_share),
-      "adamw: decay rate of the mean squared gradient");
-  add("epsilon", number_value<float>(options.epsilon, "epsilon", "above 0", is_positive),
-      "adamw: added to the root of the mean squared gradient");
-  add("weight-decay",
-      number_value<float>(options.weight_decay, "weight-decay", "of at least 0", is_not_negative),
-      "sgd: this times the weight is added to its gradient. adamw (default 0.01): this times the "
-      "learning rate times the weight is subtracted in every step");
-}
 
 // "auto" or a number of batches.
 po::typed_value<std::string>* prefetch_value(TrainOptions& options) {
@@ -121,13 +87,6 @@ void add_checkpoint_options(po::options_description& description, TrainOptions& 
   add("save-weights", path(options.save_weights), "write the weights to a safetensors file");
 }
 
-// The two optimizers need different defaults.
-void choose_defaults(TrainOptions& options, const po::variables_map& values) {
-  if (options.optimizer != "adamw") return;
-  if (values["lr"].defaulted()) options.learning_rate = TrainOptions::kAdamWLearningRate;
-  if (values["weight-decay"].defaulted()) options.weight_decay = TrainOptions::kAdamWWeightDecay;
-}
-
 po::options_description describe_options(TrainOptions& options, const TrainCommand& command) {
   po::options_description description("Options");
   auto add = description.add_options();
@@ -139,8 +98,6 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "samples per step, over all ranks");
   add("op", name_value(options.op, "op", {"average", "adasum"}),
       "how the gradients of the ranks are combined: average or adasum");
-  add("warm-up", count_value(options.warm_up_steps, "warm-up", 0, kMostSteps),
-      "steps at the start during which the learning rate rises from 0");
   add("accumulate", count_value(options.accumulate, "accumulate", 1, kMostSamples),
       "passes per step, each over a part of the batch, to save memory");
   add("clip-norm",
@@ -166,8 +123,7 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
   add("sync-batch-norm", po::bool_switch(&options.sync_batch_norm),
       "batch normalisation uses the statistics of the samples of all ranks");
   add_loader_options(description, options);
-  add_optimizer_options(description, options);
-  add_compression_options(description, options);
+  add_recipe_options(description, options.recipe);
   add_checkpoint_options(description, options);
   if (command.defaults.augment)
     add("no-augmentation",
@@ -186,7 +142,7 @@ std::optional<TrainOptions> parse_train_options(const TrainCommand& command, int
   po::options_description description = describe_options(options, command);
   const auto values = horo::examples::parse_command_line(argc, argv, description);
   if (!values) return std::nullopt;
-  choose_defaults(options, *values);
+  complete_recipe(options.recipe, *values);
   return options;
 }
 

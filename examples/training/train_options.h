@@ -8,24 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "examples/training/recipe.h"
 #include "ops/checkpoint/checkpoints.h"
 
 /// The command line of a training program.
 struct TrainOptions {
-  static constexpr float kAdamWLearningRate = 1e-3f;
-  static constexpr float kAdamWWeightDecay = 1e-2f;
-
   std::string data;  ///< directory of the data set's files; empty: images that the program draws
   std::string model;
   std::uint64_t epochs = 3;
   std::size_t global_batch = 128;
-  std::string op = "average";     ///< or "adasum"
-  std::string optimizer = "sgd";  ///< or "adamw"
-  float learning_rate = 0.05f;    ///< the default for adamw is kAdamWLearningRate
-  std::size_t warm_up_steps = 200;
-  float momentum = 0.9f;                                ///< of sgd
-  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;  ///< of adamw
-  float weight_decay = 1e-4f;  ///< the default for adamw is kAdamWWeightDecay
+  std::string op = "average";  ///< or "adasum"
+  Recipe recipe{};
   std::uint64_t seed = 1;
   std::size_t workers = 1;
   std::optional<std::size_t> prefetch;  ///< unset: automatic
@@ -35,14 +28,11 @@ struct TrainOptions {
   std::string inputs = "auto";        ///< or "pixels" or "float32"
   std::string bad_samples = "fatal";  ///< or "skip"
   std::size_t accumulate = 1;
-  double clip_norm = 0;           ///< 0: none
-  std::uint64_t max_skipped = 0;  ///< 0: none is skipped
-  std::string compression = "none";
-  std::size_t compression_rank = 4;    ///< of powersgd
-  float compression_fraction = 0.01f;  ///< of topk
-  std::string device = "cpu";          ///< or "cuda"
-  std::string precision = "float32";   ///< of "cuda"; or "bfloat16"
-  bool graph = false;                  ///< of "cuda": steps run as graphs
+  double clip_norm = 0;               ///< 0: none
+  std::uint64_t max_skipped = 0;      ///< 0: none is skipped
+  std::string device = "cpu";         ///< or "cuda"
+  std::string precision = "float32";  ///< of "cuda"; or "bfloat16"
+  bool graph = false;                 ///< of "cuda": steps run as graphs
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
   std::uint64_t max_steps = 0;                 ///< 0: no limit

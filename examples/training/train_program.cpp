@@ -15,8 +15,6 @@
 #include "ops/checkpoint/checkpoints.h"
 #include "ops/checkpoint/weights.h"
 #include "ops/data/crop_and_flip.h"
-#include "ops/optim/adamw.h"
-#include "ops/optim/sgd.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
@@ -41,38 +39,9 @@ int choose_compute_threads(const TrainOptions& options, const horo::Context& con
   return std::max(1, cores / context.local_size());
 }
 
-// The rate rises from 0 during the warm-up, then falls to 0 along a cosine. It depends on --epochs
-// but not on --max-steps, so a shortened run starts like the full one.
-LearningRateSchedule learning_rate_of(const TrainOptions& options, std::size_t samples) {
+std::size_t count_steps(const TrainOptions& options, std::size_t samples) {
   const std::size_t more = options.last_batch == "pad" ? options.global_batch - 1 : 0;
-  const std::size_t steps = options.epochs * ((samples + more) / options.global_batch);
-  return {.decay = steps > options.warm_up_steps ? Decay::kCosine : Decay::kConstant,
-          .base_rate = options.learning_rate,
-          .warm_up_steps = options.warm_up_steps,
-          .total_steps = steps};
-}
-
-horo::Compression compression_of(const TrainOptions& options) {
-  using Kind = horo::Compression::Kind;
-  return {.kind = options.compression == "powersgd" ? Kind::kPowerSgd
-                  : options.compression == "topk"   ? Kind::kTopK
-                                                    : Kind::kNone,
-          .rank = options.compression_rank,
-          .fraction = options.compression_fraction};
-}
-
-std::unique_ptr<Optimizer> make_optimizer(const TrainOptions& options, Sequential& model) {
-  if (options.optimizer == "adamw")
-    return std::make_unique<AdamW>(model.parameters(),
-                                   AdamWOptions{.learning_rate = options.learning_rate,
-                                                .beta1 = options.beta1,
-                                                .beta2 = options.beta2,
-                                                .epsilon = options.epsilon,
-                                                .weight_decay = options.weight_decay});
-  return std::make_unique<Sgd>(model.parameters(),
-                               SgdOptions{.learning_rate = options.learning_rate,
-                                          .momentum = options.momentum,
-                                          .weight_decay = options.weight_decay});
+  return options.epochs * ((samples + more) / options.global_batch);
 }
 
 /// The objects of a run, built from the command line.
@@ -83,10 +52,10 @@ struct Job {
       : train_set(program.open_dataset(options, Split::kTrain)),
         test_set(program.open_dataset(options, Split::kTest)),
         model(program.make_model(options, *train_set)),
-        optimizer(make_optimizer(options, *model)),
+        optimizer(make_optimizer(options.recipe, *model)),
         trainer(context, *model, *optimizer, *train_set, *test_set,
                 trainer_options(options, *train_set, gpu)) {
-    zero_output_layer(*model);
+    if (!scales_with_values(options.recipe)) zero_output_layer(*model);
     if (options.sync_batch_norm) synchronise_batch_norm(*model, context);
     // The trainer broadcasts the weights of rank 0.
     if (!options.load_weights.empty() && context.rank() == 0)
@@ -101,7 +70,8 @@ struct Job {
         .max_steps = options.max_steps,
         .is_shuffled = options.order == "random",
         .last_batch = options.last_batch == "pad" ? LastBatch::kPad : LastBatch::kDrop,
-        .learning_rate = learning_rate_of(options, train_set.size()),
+        .learning_rate = learning_rate_of(options.recipe, options.global_batch,
+                                          count_steps(options, train_set.size())),
         .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
         .seed = options.seed,
         .loader = {.threads = options.workers,
@@ -109,9 +79,11 @@ struct Job {
                    .prefetch_bytes = options.prefetch_bytes,
                    .bad_samples =
                        options.bad_samples == "skip" ? BadSamples::kSkip : BadSamples::kFatal},
-        .compression = compression_of(options),
+        .compression = compression_of(options.recipe),
+        .wire = wire_of(options.recipe),
         .accumulate = options.accumulate,
         .max_skipped = options.max_skipped,
+        .loss = loss_of(options.recipe),
         .device = {.device = gpu,
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
                                                            : horo::DataType::kFloat32,
@@ -172,8 +144,8 @@ std::optional<std::string> problem_of(const std::function<void()>& work) {
 void check(const TrainOptions& options) {
   HORO_CHECK(options.device == "cuda" || options.precision == "float32",
              "--precision bfloat16 is for GPUs; add --device cuda");
-  HORO_CHECK(options.device == "cpu" || (options.op == "average" && options.compression == "none"),
-             "--op adasum and --compression are for --device cpu");
+  HORO_CHECK(options.device == "cpu" || (options.op == "average" && !is_compressed(options.recipe)),
+             "--op adasum, --compression and --wire int8 are for --device cpu");
   HORO_CHECK(!options.graph || options.bad_samples == "fatal",
              "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.checkpoints.resume || !options.checkpoints.directory.empty(),

@@ -53,23 +53,26 @@ std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
           fmt::format("check_finite = {}", options.check_finite)};
 }
 
-// On a device, the kernels of the update clip and skip, with a verdict that stays on the device.
-// The exchange therefore neither clips nor checks, and leaves the gradients where they are reduced.
-// Whether the scalars are exchanged by a plan of their own: Adasum is not linear, and top-k would
-// send only the largest of them.
-bool is_separate(const ExchangeOptions& options) {
-  return options.op != ReduceOp::kAverage || options.compression.kind == Compression::Kind::kTopK;
+// Whether the scalars are exchanged by a plan of their own: Adasum is not linear, top-k would send
+// only the largest of them, and int8 and, in host memory, a wire type would round them.
+bool is_separate(const DeviceTraining& training, const ExchangeOptions& options) {
+  using Kind = Compression::Kind;
+  const Kind kind = options.compression.kind;
+  return options.op != ReduceOp::kAverage || kind == Kind::kTopK || kind == Kind::kInt8 ||
+         (training.device == nullptr && options.wire);
 }
 
+// On a device, the kernels of the update clip and skip, with a verdict that stays on the device.
+// The exchange therefore neither clips nor checks, and leaves the gradients where they are reduced.
 GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                                  const DeviceTraining& training, const ExchangeOptions& options) {
   GradientSyncOptions sync{.name = "train.gradients",
                            .op = options.op,
-                           .wire = training.wire,
+                           .wire = options.wire,
                            .compression = options.compression,
                            .backward_passes_per_step = options.passes,
                            .also_agreed = agreed(optimizer, loss, options)};
-  if (!is_separate(options)) sync.metrics = {GradientBlock::kScalarsName};
+  if (!is_separate(training, options)) sync.metrics = {GradientBlock::kScalarsName};
   if (training.device != nullptr) {
     sync.leave_as_reduced = true;
   } else {
@@ -82,9 +85,10 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
 // With averaged gradients the scalars are one more tensor of the plan and need no message of their
 // own.
 std::span<const NamedTensor> exchanged(const GradientBlock& gradients,
+                                       const DeviceTraining& training,
                                        const ExchangeOptions& options) {
   const auto all = gradients.tensors();
-  return is_separate(options) ? all.first(all.size() - 1) : all;
+  return is_separate(training, options) ? all.first(all.size() - 1) : all;
 }
 
 void synchronize(Backend& backend) {
@@ -149,12 +153,12 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
       backend_(device_backend_ ? *device_backend_ : cpu_backend()),
       trained_(model, checked(optimizer, model), backend_),
       gradients_(context, backend_, model.parameters()),
-      sync_(synchronized(context, backend_), exchanged(gradients_, options),
+      sync_(synchronized(context, backend_), exchanged(gradients_, training, options),
             sync_options(optimizer, loss, training, options)),
       parameters_(model.parameters()),
       score_(backend_.allocate({sizeof(BatchScore)}, DataType::kUInt8)) {
   const std::span<const NamedTensor> tensors = gradients_.tensors();
-  if (is_separate(options))
+  if (is_separate(training, options))
     scalar_sync_.emplace(context, tensors.last(1),
                          GradientSyncOptions{.name = GradientBlock::kScalarsName});
   for (std::size_t i = 0; i < parameters_.size(); ++i) index_of_[parameters_[i]] = i;

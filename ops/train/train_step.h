@@ -23,8 +23,6 @@ struct DeviceTraining {
   /// Element type of forward and backward: kFloat32 or kBFloat16. Gradients are exchanged in this
   /// type too. The optimizer always updates float32 values.
   DataType type = DataType::kFloat32;
-  /// See GradientSyncOptions::wire. The loss is exchanged in float32.
-  std::optional<DataType> wire{};
   /// Trainer: runs steps as a graph, after a few plain ones, with the same results. The host then
   /// submits one launch per step, which is faster for small batches. Evaluation discards the graph.
   /// The times of the phases cannot be measured; a whole graph counts as forward. For one pass per
@@ -36,6 +34,8 @@ struct DeviceTraining {
 struct ExchangeOptions {
   ReduceOp op = ReduceOp::kAverage;
   Compression compression{};
+  /// See GradientSyncOptions::wire. The scalars are exchanged in float32.
+  std::optional<DataType> wire{};
   /// Backward passes per step; their gradients and losses are summed in float32.
   std::size_t passes = 1;
   std::optional<double> clip_norm{};
@@ -137,7 +137,7 @@ class TrainStep {
   TrainedOnBackend trained_;
   GradientBlock gradients_;
   GradientSync sync_;
-  // For the scalars with Adasum and with top-k compression.
+  // For the scalars, if the exchange of the gradients would change them.
   std::optional<GradientSync> scalar_sync_;
   std::unordered_map<const Parameter*, std::size_t> index_of_;
   std::vector<Parameter*> parameters_;

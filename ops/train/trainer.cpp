@@ -106,11 +106,12 @@ std::string describe_schedule(const std::optional<LearningRateSchedule>& schedul
 std::vector<std::string> describe_options(const TrainerOptions& options, const Dataset& train_set,
                                           const Dataset& test_set) {
   // The structured binding names every field, so that a new field does not compile until it is
-  // handled here. The gradient exchange compares `compression`. `loader` and `progress` may differ.
+  // handled here. The gradient exchange compares `compression` and `wire`. `loader` and `progress`
+  // may differ.
   const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
                learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
-               compression, accumulate, clip_norm, max_skipped, loss, device, progress, callbacks] =
-      options;
+               compression, wire, accumulate, clip_norm, max_skipped, loss, device, progress,
+               callbacks] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
@@ -209,6 +210,7 @@ TrainReport Trainer::run() {
   first_step_ = outcomes_ = run_.steps;
   const ExchangeOptions exchange{.op = options_.gradient_op,
                                  .compression = options_.compression,
+                                 .wire = options_.wire,
                                  .passes = options_.accumulate,
                                  .clip_norm = options_.clip_norm,
                                  .check_finite = options_.max_skipped > 0};

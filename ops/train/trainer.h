@@ -50,6 +50,8 @@ struct TrainerOptions {
   DataLoaderOptions loader;
   /// Compression of the gradients; the loss is not compressed.
   Compression compression;
+  /// See GradientSyncOptions::wire. The loss is exchanged in float32.
+  std::optional<DataType> wire{};
   /// Passes per step, each over a part of the samples of the rank. More passes need less memory for
   /// activations and give the same results, except for rounding and for layers that combine
   /// samples, such as batch normalisation. Every part needs at least one sample.

@@ -78,6 +78,11 @@ class Training(unittest.TestCase):
         same = ["--optimizer", "adamw", "--warm-up", "0", "--lr", "0.001", "--weight-decay", "0.01"]
         self.assertEqual(self.train(2, *same)["param_hash"], report["param_hash"])
 
+    def test_recipe_for_large_batches(self):
+        report = self.train(2, "--optimizer", "lamb", "--warm-up", "4", "--schedule", "polynomial", "--linear-scaling", "32",
+                            "--label-smoothing", "0.1", "--rate", "output.*=0.5", "--no-vector-decay", "--wire", "bf16")
+        self.assertLess(report["losses"][-1], 0.8 * report["losses"][0])
+
     def test_compressed_gradients(self):
         plain = self.train(2)
         self.assertEqual(plain["compression_rate"], 1)

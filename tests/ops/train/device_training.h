@@ -226,7 +226,8 @@ inline void check_narrow_wire(device::Device& device, Context& context) {
   TrainerOptions options = small_device_options();
   options.clip_norm = 0.5;
   const TrainReport expected = train_on(nullptr, context, options);
-  options.device = {.device = &device, .wire = DataType::kBFloat16};
+  options.device = {.device = &device};
+  options.wire = DataType::kBFloat16;
   const TrainReport report = SmallTraining().run(context, options);
   expect_similar(report, expected, 0.05);
   EXPECT_NEAR(report.losses.front(), expected.losses.front(), 1e-5);

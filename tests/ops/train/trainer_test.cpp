@@ -31,15 +31,16 @@ TrainerOptions small_options() {
 
 /// The reports of all ranks, in rank order.
 std::vector<TrainReport> train(int ranks, const TrainerOptions& options, float dropout = 0.0f,
-                               float learning_rate = 0.1f) {
+                               float learning_rate = 0.1f, const testing::RunOptions& run = {}) {
   std::vector<TrainReport> reports(static_cast<std::size_t>(ranks));
-  testing::run_ranks(ranks, [&](Context& context) {
+  const auto train_rank = [&](Context& context) {
     set_compute_threads(1);
     const auto model = make_small_model(dropout);
     Sgd optimizer(model->parameters(), {.learning_rate = learning_rate, .momentum = 0.9f});
     Trainer trainer(context, *model, optimizer, kTrainSet, kTestSet, options);
     reports[static_cast<std::size_t>(context.rank())] = trainer.run();
-  });
+  };
+  testing::run_ranks(ranks, train_rank, run);
   return reports;
 }
 
@@ -188,6 +189,27 @@ TEST(Trainer, LearnsFromCompressedGradients) {
     EXPECT_GT(reports[0].compression.relative_error(), 0);
     EXPECT_EQ(reports[0].control_messages_per_step, 0);
     EXPECT_EQ(train(3, options)[1].param_hash, reports[0].param_hash);
+  }
+}
+
+// The wire type rounds gradients, but not the loss.
+TEST(Trainer, LearnsFromRoundedGradients) {
+  const testing::RunOptions over_messages{
+      .environment = {"HORO_ALGORITHM=ring", "HORO_ALLREDUCE=ring"}};
+  const auto train_with = [&](const TrainerOptions& options) {
+    return train(3, options, 0.0f, 0.1f, over_messages)[0];
+  };
+  const auto exact = train_with(small_options());
+  std::vector<TrainerOptions> narrow(3, small_options());
+  narrow[0].wire = DataType::kBFloat16;
+  narrow[1].wire = DataType::kFloat16;
+  narrow[2].compression.kind = Compression::Kind::kInt8;
+  for (const TrainerOptions& options : narrow) {
+    const auto report = train_with(options);
+    EXPECT_EQ(report.losses[0], exact.losses[0]);
+    EXPECT_NE(report.param_hash, exact.param_hash);
+    EXPECT_NEAR(report.losses.back(), exact.losses.back(), 0.1f * exact.losses.back());
+    EXPECT_GT(report.test_accuracy, 0.6);
   }
 }
 
