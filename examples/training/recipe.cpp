@@ -139,6 +139,8 @@ void add_exchange_options(po::options_description& description, Recipe& recipe) 
   add("label-smoothing",
       number_value<float>(recipe.label_smoothing, "label-smoothing", kFraction, is_fraction),
       "part of the target that is spread over all classes; 0.1 is usual");
+  add("shard-optimizer", po::bool_switch(&recipe.shard_optimizer),
+      "each rank keeps the optimizer state of its share of the parameters: sgd, adam, adamw");
   const auto set_wire = [&recipe](const std::string& name) {
     static const std::map<std::string, std::string> short_names = {{"bf16", "bfloat16"},
                                                                    {"f16", "float16"}};
@@ -196,6 +198,16 @@ Decay decay_of(const Recipe& recipe) {
   return recipe.schedule == "step" ? Decay::kStep : Decay::kConstant;
 }
 
+void check_sharding(const Recipe& recipe) {
+  if (!recipe.shard_optimizer) return;
+  const std::string& name = recipe.optimizer;
+  HORO_CHECK(
+      name == "sgd" || name == "adam" || name == "adamw",
+      fmt::format("--shard-optimizer is for sgd, adam and adamw: {} needs whole layers", name));
+  HORO_CHECK(recipe.wire == "float32" && recipe.compression == "none",
+             "--shard-optimizer sends float32; leave --wire and --compression out");
+}
+
 }  // namespace
 
 void add_recipe_options(po::options_description& description, Recipe& recipe) {
@@ -214,6 +226,7 @@ void complete_recipe(Recipe& recipe, const po::variables_map& values) {
   }
   HORO_CHECK(!recipe.nesterov || recipe.optimizer == "sgd",
              fmt::format("--nesterov is for --optimizer sgd, not for {}", recipe.optimizer));
+  check_sharding(recipe);
   HORO_CHECK(
       recipe.wire != "int8" || recipe.compression == "none",
       fmt::format("--wire int8 and --compression {} exclude each other", recipe.compression));

@@ -36,6 +36,7 @@ struct Recipe {
   std::size_t base_batch = 0;             ///< the batch for learning_rate; 0: any batch
 
   float label_smoothing = 0;
+  bool shard_optimizer = false;
 
   std::string wire = "float32";  ///< or bfloat16, float16, int8
   std::string compression = "none";

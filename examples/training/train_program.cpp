@@ -83,6 +83,7 @@ struct Job {
         .wire = wire_of(options.recipe),
         .accumulate = options.accumulate,
         .max_skipped = options.max_skipped,
+        .shard_optimizer = options.recipe.shard_optimizer,
         .loss = loss_of(options.recipe),
         .device = {.device = gpu,
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
@@ -146,6 +147,9 @@ void check(const TrainOptions& options) {
              "--precision bfloat16 is for GPUs; add --device cuda");
   HORO_CHECK(options.device == "cpu" || (options.op == "average" && !is_compressed(options.recipe)),
              "--op adasum, --compression and --wire int8 are for --device cpu");
+  HORO_CHECK(
+      !options.recipe.shard_optimizer || (options.device == "cpu" && options.op == "average"),
+      "--shard-optimizer is for --device cpu and --op average");
   HORO_CHECK(!options.graph || options.bad_samples == "fatal",
              "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.checkpoints.resume || !options.checkpoints.directory.empty(),

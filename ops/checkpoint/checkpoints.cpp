@@ -10,6 +10,7 @@
 #include "horo/base/quantity.h"
 #include "ops/checkpoint/checkpoint_part.h"
 #include "ops/checkpoint/durable_file.h"
+#include "ops/checkpoint/sharded_state.h"
 #include "ops/checkpoint/training_state.h"
 #include "ops/train/trainer.h"
 
@@ -56,13 +57,19 @@ std::vector<CheckpointName> shared_names(Context& context, const CheckpointDirec
 }
 
 /// The parts that this rank needs: rank 0 reads part 0, and all parts if their ranks do not exist
-/// any more; other ranks read their own part.
+/// any more or have shards of the optimizer state; other ranks read their own part.
 std::vector<Safetensors> read_parts(const Context& context, const CheckpointDirectory& directory,
                                     const CheckpointName& name) {
   const bool has_own = name.parts == context.size();
   std::vector<Safetensors> parts;
-  for (int part = 0; part < name.parts; ++part)
-    if (context.rank() == (has_own ? part : 0)) parts.push_back(read_part(directory, name, part));
+  bool needs_all = !has_own;
+  for (int part = 0; part < name.parts; ++part) {
+    const bool is_for_this_rank = has_own && context.rank() == part;
+    const bool is_for_first_rank = context.rank() == 0 && needs_all;
+    if (!is_for_this_rank && !is_for_first_rank) continue;
+    parts.push_back(read_part(directory, name, part));
+    needs_all |= part == 0 && has_sharded_state(parts[0]);
+  }
   return parts;
 }
 
@@ -123,12 +130,12 @@ CheckpointName Checkpoints::resume(TrainingRun& run, const std::vector<Checkpoin
   const CheckpointName name = read_newest(run, names, parts);
   const std::string what = directory_.file_of(name, 0).string();
   const std::string problem = problem_of(run.context, [&] {
-    if (is_first_rank_) require_same_training(run, parts[0]);
+    if (is_first_rank_) require_same_training(run, parts);
   });
   if (!problem.empty()) throw CheckpointError(fmt::format("{}: {}", what, problem));
   share_states_of_callbacks(run, is_first_rank_ ? &parts[0] : nullptr);
   if (is_first_rank_) {
-    load_common_state(run, parts[0]);
+    load_common_state(run, parts);
     load_buffers(run, parts);
   }
   if (name.parts == run.context.size()) own_part_ = std::move(parts[0]);

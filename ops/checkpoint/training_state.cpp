@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ops/checkpoint/checkpoint_part.h"
+#include "ops/checkpoint/sharded_state.h"
 #include "ops/train/trainer.h"
 
 namespace horo::ops {
@@ -25,15 +26,25 @@ struct Item {
 
 std::string model_name(const Parameter& parameter) { return "model." + parameter.name; }
 
-std::vector<Item> common_items(const TrainingRun& run) {
-  std::vector<Item> items;
-  for (Parameter* parameter : run.model.parameters())
-    items.push_back({model_name(*parameter), &parameter->value, &run.model.backend()});
+// A parameter of a divided optimizer has the name of a shard.
+void add_optimizer_state(const TrainingRun& run, std::vector<Item>& items) {
   for (const Optimizer::State& state : run.optimizer.states())
     for (std::size_t i = 0; i < state.tensors.size(); ++i)
       items.push_back(
           {fmt::format("optimizer.{}.{}", state.name, run.optimizer.parameters()[i]->name),
            &state.tensors[i], &run.optimizer.backend()});
+}
+
+std::vector<Item> parameter_items(const TrainingRun& run) {
+  std::vector<Item> items;
+  for (Parameter* parameter : run.model.parameters())
+    items.push_back({model_name(*parameter), &parameter->value, &run.model.backend()});
+  return items;
+}
+
+std::vector<Item> common_items(const TrainingRun& run) {
+  std::vector<Item> items = parameter_items(run);
+  if (!run.optimizer.is_divided()) add_optimizer_state(run, items);
   return items;
 }
 
@@ -41,6 +52,7 @@ std::vector<Item> items_of_rank(const TrainingRun& run) {
   std::vector<Item> items;
   for (Parameter* buffer : run.model.buffers())
     items.push_back({model_name(*buffer), &buffer->value, &run.model.backend()});
+  if (run.optimizer.is_divided()) add_optimizer_state(run, items);
   return items;
 }
 
@@ -77,8 +89,14 @@ void require_like(const Safetensors& file, const std::string& name, DataType typ
                          one.shape.to_string(), name_of(type), shape.to_string()));
 }
 
-void require_same_tensors(const TrainingRun& run, const Safetensors& part0) {
-  std::vector<Item> items = common_items(run);
+/// What part 0 of a checkpoint has, besides what every part has.
+std::vector<Item> items_in(const Safetensors& part0, const TrainingRun& run) {
+  return has_sharded_state(part0) ? parameter_items(run) : common_items(run);
+}
+
+void require_same_tensors(const TrainingRun& run, std::span<const Safetensors> parts) {
+  const Safetensors& part0 = parts[0];
+  std::vector<Item> items = items_in(part0, run);
   for (Item& item : items_of_rank(run)) items.push_back(std::move(item));
   for (const Item& item : items)
     require_like(part0, item.name, DataType::kFloat32, item.tensor->shape());
@@ -86,9 +104,11 @@ void require_same_tensors(const TrainingRun& run, const Safetensors& part0) {
     require_like(part0, kCounters, DataType::kInt64, Shape{counters.size()});
   for (const Safetensors::Tensor& one : part0.tensors()) {
     const bool is_known = one.name == kCounters || one.name == kCompression ||
+                          (has_sharded_state(part0) && is_shard(one.name)) ||
                           std::ranges::find(items, one.name, &Item::name) != items.end();
     HORO_CHECK(is_known, fmt::format("tensor '{}' is unknown", one.name));
   }
+  if (has_sharded_state(part0)) require_all_shards(run.optimizer, parts);
 }
 
 }  // namespace
@@ -96,7 +116,7 @@ void require_same_tensors(const TrainingRun& run, const Safetensors& part0) {
 std::string callback_key(std::size_t index) { return fmt::format("callback {}", index); }
 
 bool has_state_per_rank(const TrainingRun& run) {
-  return is_compressed(run) || !run.model.buffers().empty();
+  return is_compressed(run) || !run.model.buffers().empty() || run.options.shard_optimizer;
 }
 
 void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safetensors& file) {
@@ -120,6 +140,7 @@ void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safet
   for (auto& setting : settings_of(run)) metadata.push_back(std::move(setting));
   metadata.emplace_back("ranks", std::to_string(run.context.size()));
   metadata.emplace_back("optimizer", run.optimizer.describe());
+  if (run.optimizer.is_divided()) metadata.emplace_back(kOptimizerStateKey, kShardedState);
   const auto& callbacks = run.options.callbacks;
   for (std::size_t i = 0; i < callbacks.size(); ++i)
     if (std::string state = callbacks[i]->state(); !state.empty())
@@ -132,13 +153,14 @@ void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safet
   if (is_compressed(run)) copy_bytes(compression, file.values(file.tensors().size() - 1));
 }
 
-void require_same_training(const TrainingRun& run, const Safetensors& part0) {
+void require_same_training(const TrainingRun& run, std::span<const Safetensors> parts) {
+  const Safetensors& part0 = parts[0];
   for (const auto& [key, own] : settings_of(run))
     HORO_CHECK(part0.metadata(key) == own,
                fmt::format("its {} is {}, that of this run {}; resume with the same", key,
                            part0.metadata(key), own));
   try {
-    require_same_tensors(run, part0);
+    require_same_tensors(run, parts);
   } catch (const InvalidArgument& error) {
     throw InvalidArgument(
         fmt::format("{}; resume with the same model and with the optimizer {} (now {})",
@@ -146,11 +168,13 @@ void require_same_training(const TrainingRun& run, const Safetensors& part0) {
   }
 }
 
-void load_common_state(TrainingRun& run, const Safetensors& part0) {
-  for (const Item& item : common_items(run))
+void load_common_state(TrainingRun& run, std::span<const Safetensors> parts) {
+  const Safetensors& part0 = parts[0];
+  for (const Item& item : items_in(part0, run))
     copy_bytes(part0.values(part0.index_of(item.name)), {item.tensor->raw(), item.tensor->bytes()});
   if (const auto counters = run.optimizer.counters(); !counters.empty())
     copy_bytes(part0.values(part0.index_of(kCounters)), std::as_writable_bytes(counters));
+  if (has_sharded_state(part0)) load_shards(run.optimizer, parts);
 }
 
 void load_buffers(TrainingRun& run, std::span<const Safetensors> parts) {

@@ -15,6 +15,7 @@
 // Every part has what belongs to its rank:
 //   model.NAME              buffers (running statistics)
 //   exchange.compression    residuals and factors; with compression
+//   optimizer.STATE.NAME[FIRST:END]   in place of the state in part 0, if it is sharded
 // Values are float32 in host order, whatever the memory and the type of the training. All random
 // choices follow from the seed, the step and the sample, so there is no other random state.
 
@@ -30,12 +31,13 @@ bool has_state_per_rank(const TrainingRun& run);
 /// so far have been executed. Valid from TrainerCallback::start() to finish().
 void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safetensors& file);
 
-/// Throws InvalidArgument, with the difference and the remedy, if part 0 is from training with
-/// other samples, batches, seed, model or optimizer.
-void require_same_training(const TrainingRun& run, const Safetensors& part0);
+/// Throws InvalidArgument, with the difference and the remedy, if `parts` are from training with
+/// other samples, batches, seed, model or optimizer. `parts`: part 0, and all others if the state
+/// of the optimizer is sharded.
+void require_same_training(const TrainingRun& run, std::span<const Safetensors> parts);
 
 /// Sets parameters and optimizer state, in host memory.
-void load_common_state(TrainingRun& run, const Safetensors& part0);
+void load_common_state(TrainingRun& run, std::span<const Safetensors> parts);
 
 /// Sets the buffers, in the memory of the model, to the averages over the parts, as an evaluation
 /// does. Throws InvalidArgument if a part lacks a buffer.

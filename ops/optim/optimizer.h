@@ -90,6 +90,7 @@ class Optimizer {
   void divide(std::span<const ParameterPart> parts);
   /// Ends divide(). `states`: for each of states(), a tensor for each whole parameter.
   void unite(std::vector<std::vector<Tensor>> states);
+  bool is_divided() const { return !wholes_.parameters.empty(); }
   /// After divide(): the parameters before it. Otherwise parameters().
   std::span<Parameter* const> whole_parameters() const {
     return wholes_.parameters.empty() ? parameters_ : wholes_.parameters;

@@ -1,6 +1,8 @@
 #include "ops/train/replica.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "ops/train/model_state.h"
@@ -51,6 +53,7 @@ void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate,
   // waits for the oldest step, whose results the new step would overwrite.
   if (in_flight_ && in_flight_->is_full()) outcomes_.push_back(in_flight_->wait_for_oldest());
   if (learning_rate) step_.optimizer().set_learning_rate(*learning_rate);
+  if (step_.method() != nullptr) step_.method()->show_own();
   step_.set_step(step, requests);
   is_first_pass_ = true;
 }
@@ -89,6 +92,8 @@ void Replica::end_step() {
   if (!is_in_graph_) step_.update();
   if (in_flight_)
     in_flight_->end_step();
+  else if (step_.method() != nullptr)
+    std::ranges::move(step_.method()->outcomes(false), std::back_inserter(outcomes_));
   else
     outcomes_.push_back(host_outcome());
 }
@@ -108,6 +113,8 @@ StepOutcome Replica::host_outcome() {
 std::optional<StepOutcome> Replica::next_outcome(bool wait) {
   const bool is_due =
       in_flight_ && !in_flight_->is_empty() && (wait || in_flight_->is_almost_full());
+  if (wait && step_.method() != nullptr)
+    std::ranges::move(step_.method()->outcomes(true), std::back_inserter(outcomes_));
   if (outcomes_.empty() && is_due) outcomes_.push_back(in_flight_->wait_for_oldest());
   if (outcomes_.empty()) return std::nullopt;
   StepOutcome outcome = std::move(outcomes_.front());
@@ -131,6 +138,7 @@ BatchScore Replica::score(Batch batch) {
 // The buffers move to other memory. Discarding the graph also frees its activations for score().
 void Replica::average_buffers() {
   if (graphs_) graphs_->discard();
+  if (step_.method() != nullptr) step_.method()->show_agreed();
   ops::average_buffers(context_, step_.model());
 }
 

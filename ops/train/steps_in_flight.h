@@ -3,24 +3,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
 
-#include "ops/train/step_timer.h"
+#include "ops/train/step_outcome.h"
 #include "ops/train/train_step.h"
 
 namespace horo::ops {
-
-/// The result of a step. All ranks have the same result, except for the times.
-struct StepOutcome {
-  float loss = 0;         ///< average over the global batch
-  StepRequests requests;  ///< a value is not 0 if a rank made the request
-  bool was_clipped = false;
-  /// Names the value that was not finite if the step was skipped; otherwise empty.
-  std::string why_skipped;
-  /// Durations of the phases on a device, which the clock of the host cannot measure.
-  std::optional<StepTimes> times;
-};
 
 /// The steps that a device has not completed, and their results: the device copies them to pinned
 /// memory, and the host reads them later. Steps use a few slots in turn. Used from one thread.

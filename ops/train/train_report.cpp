@@ -62,6 +62,8 @@ std::string to_json(const TrainReport& report) {
                          {"bytes", checkpoints.bytes},
                          {"training_waited_ms", checkpoints.training_waited_ms},
                          {"write_ms", checkpoints.write_ms}};
+  json["optimizer_state"] = {{"bytes", report.optimizer_state.bytes},
+                             {"whole_bytes", report.optimizer_state.whole_bytes}};
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

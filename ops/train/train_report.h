@@ -20,6 +20,12 @@ struct CheckpointFigures {
   double write_ms = 0;            ///< of the thread that writes, while training continues
 };
 
+/// The memory for the states of the optimizer, such as momenta.
+struct OptimizerStateFigures {
+  std::uint64_t bytes = 0;        ///< on this rank, during training
+  std::uint64_t whole_bytes = 0;  ///< for all parameters: the same, unless the state is sharded
+};
+
 /// Results and times of a training run.
 struct TrainReport {
   int ranks = 1;
@@ -43,6 +49,7 @@ struct TrainReport {
   LoaderReport loader;              ///< of the training samples, on this rank
   CompressionFigures compression;   ///< over all steps, on this rank
   CheckpointFigures checkpoints;
+  OptimizerStateFigures optimizer_state;
 };
 
 /// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
@@ -50,7 +57,7 @@ struct TrainReport {
 /// backward, exposed_communication, optimizer, total: medians), control_messages_per_step,
 /// clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms,
 /// reading_cpu_ms), compression_rate, compression_error (relative_error()), checkpoints (written,
-/// failed, bytes, training_waited_ms, write_ms).
+/// failed, bytes, training_waited_ms, write_ms), optimizer_state (bytes, whole_bytes).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

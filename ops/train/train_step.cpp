@@ -17,6 +17,7 @@ namespace {
 using device_kernels::StepState;
 
 const ExchangeOptions& checked(const ExchangeOptions& options, const DeviceTraining& training) {
+  check_update_method(options, training);
   if (training.device == nullptr) return options;
   HORO_CHECK(options.op == ReduceOp::kAverage,
              "training on a device: gradients are averaged; Adasum is for host memory");
@@ -50,7 +51,8 @@ std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
                                 const ExchangeOptions& options) {
   return {optimizer.describe(), loss.describe(),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
-          fmt::format("check_finite = {}", options.check_finite)};
+          fmt::format("check_finite = {}", options.check_finite),
+          fmt::format("shard_optimizer = {}", options.shard_optimizer)};
 }
 
 // Whether the scalars are exchanged by a plan of their own: Adasum is not linear, top-k would send
@@ -72,6 +74,10 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                            .compression = options.compression,
                            .backward_passes_per_step = options.passes,
                            .also_agreed = agreed(optimizer, loss, options)};
+  if (has_update_method(options)) {  // only the scalars are exchanged
+    sync.backward_passes_per_step = 1;
+    return sync;
+  }
   if (!is_separate(training, options)) sync.metrics = {GradientBlock::kScalarsName};
   if (training.device != nullptr) {
     sync.leave_as_reduced = true;
@@ -84,6 +90,10 @@ GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
 
 // With averaged gradients the scalars are one more tensor of the plan and need no message of their
 // own.
+std::vector<Parameter*> exchanged_parameters(Layer& model, const ExchangeOptions& options) {
+  return has_update_method(options) ? std::vector<Parameter*>() : model.parameters();
+}
+
 std::span<const NamedTensor> exchanged(const GradientBlock& gradients,
                                        const DeviceTraining& training,
                                        const ExchangeOptions& options) {
@@ -152,7 +162,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
       device_backend_(make_backend(training)),
       backend_(device_backend_ ? *device_backend_ : cpu_backend()),
       trained_(model, checked(optimizer, model), backend_),
-      gradients_(context, backend_, model.parameters()),
+      gradients_(context, backend_, exchanged_parameters(model, options)),
       sync_(synchronized(context, backend_), exchanged(gradients_, training, options),
             sync_options(optimizer, loss, training, options)),
       parameters_(model.parameters()),
@@ -161,6 +171,7 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
   if (is_separate(training, options))
     scalar_sync_.emplace(context, tensors.last(1),
                          GradientSyncOptions{.name = GradientBlock::kScalarsName});
+  method_ = make_update_method(context, optimizer, sync_, gradients_.own_scalars(), options);
   for (std::size_t i = 0; i < parameters_.size(); ++i) index_of_[parameters_[i]] = i;
   if (options.passes > 1) {
     for (const Parameter* parameter : parameters_)
@@ -250,7 +261,9 @@ void TrainStep::backward(Tensor output, const Batch& batch, double samples) {
 // into the exchanged tensor.
 void TrainStep::gradient_ready(std::size_t gradient, Tensor& own) {
   if (!sums_.empty()) backend_.add_to(is_last_pass() ? own : sums_[gradient], sums_[gradient], own);
-  if (!scalar_sync_ || gradient < parameters_.size())
+  if (method_) {
+    if (is_last_pass()) method_->ready(gradient);
+  } else if (!scalar_sync_ || gradient < parameters_.size())
     mark(gradient);
   else if (is_last_pass())
     scalar_sync_->ready(0);  // this plan counts no passes
@@ -263,12 +276,21 @@ void TrainStep::mark(std::size_t gradient) {
     sync_.ready(gradient);
 }
 
+void TrainStep::move_back() {
+  if (method_) method_->finish();
+  trained_.move_back();
+}
+
 void TrainStep::end_pass() {
   exchange();
   ++pass_;
 }
 
 void TrainStep::exchange() {
+  if (method_) {
+    if (is_last_pass()) method_->exchange();
+    return;
+  }
   if (device::Stream* const stream = backend_.device_stream())
     sync_.wait_on(stream->native());
   else
@@ -286,6 +308,7 @@ void TrainStep::clear_sums() {
 void TrainStep::update() {
   pass_ = 0;
   clear_sums();
+  if (method_) return method_->update();
   Optimizer& optimizer = trained_.optimizer();
   if (!device_backend_) {
     if (!options_.check_finite || sync_.report().is_finite) optimizer.step();

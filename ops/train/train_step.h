@@ -13,6 +13,7 @@
 #include "ops/optim/optimizer.h"
 #include "ops/train/gradient_block.h"
 #include "ops/train/measured_gradients.h"
+#include "ops/train/update_method.h"
 
 namespace horo::ops {
 
@@ -40,6 +41,8 @@ struct ExchangeOptions {
   std::size_t passes = 1;
   std::optional<double> clip_norm{};
   bool check_finite = false;
+  /// Each rank keeps the optimizer state of a part of the parameters; see ShardedUpdate.
+  bool shard_optimizer = false;
 };
 
 /// Moves a model and its optimizer to a backend for the lifetime of this object, and then back to
@@ -110,8 +113,9 @@ class TrainStep {
   DeviceBackend* device_backend() const { return device_backend_.get(); }
   Layer& model() { return trained_.model(); }
   Optimizer& optimizer() { return trained_.optimizer(); }
-  /// Moves model and optimizer back to the CPU. Blocks. This object must not be used any more.
-  void move_back() { trained_.move_back(); }
+  /// Moves model and optimizer back to the CPU, and ends an UpdateMethod. Blocks; collective with
+  /// an UpdateMethod. This object must not be used any more.
+  void move_back();
   GradientSync& sync() { return sync_; }
   const ExchangeOptions& options() const { return options_; }
   /// The StepScalars of all ranks after exchange(), in the memory of the backend. To be multiplied
@@ -122,6 +126,8 @@ class TrainStep {
   const device_kernels::GradientVerdict* verdict() const;
   /// Of the latest backward() or score() on this rank, in the memory of the backend.
   const BatchScore* batch_score() const;
+  /// Null: the method of this class.
+  UpdateMethod* method() const { return method_.get(); }
 
  private:
   Tensor loss_gradient(Tensor output, const Batch& batch, double samples);
@@ -139,6 +145,7 @@ class TrainStep {
   GradientSync sync_;
   // For the scalars, if the exchange of the gradients would change them.
   std::optional<GradientSync> scalar_sync_;
+  std::unique_ptr<UpdateMethod> method_;
   std::unordered_map<const Parameter*, std::size_t> index_of_;
   std::vector<Parameter*> parameters_;
   std::vector<Tensor> sums_;  // float32, of the previous passes; empty with one pass per step

@@ -110,8 +110,8 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   // may differ.
   const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
                learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
-               compression, wire, accumulate, clip_norm, max_skipped, loss, device, progress,
-               callbacks] = options;
+               compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, loss, device,
+               progress, callbacks] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
@@ -127,6 +127,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("accumulate = {}", accumulate),
           clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
           fmt::format("max_skipped = {}", max_skipped),
+          fmt::format("shard_optimizer = {}", shard_optimizer),
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
           fmt::format("device.graph = {}", device.graph),
@@ -213,7 +214,9 @@ TrainReport Trainer::run() {
                                  .wire = options_.wire,
                                  .passes = options_.accumulate,
                                  .clip_norm = options_.clip_norm,
-                                 .check_finite = options_.max_skipped > 0};
+                                 .check_finite = options_.max_skipped > 0,
+                                 .shard_optimizer = options_.shard_optimizer};
+  report.optimizer_state.whole_bytes = optimizer_.state_bytes();
   Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
                   [this](StepPhase phase) { enter(phase); });
   run_.sync = &replica.sync();
@@ -375,6 +378,7 @@ void Trainer::evaluate_model(Replica& replica, DataLoader& test_loader, TrainRep
 }
 
 void Trainer::complete(Replica& replica, TrainReport& report) {
+  report.optimizer_state.bytes = optimizer_.state_bytes();
   replica.bring_back();
   report.compression = replica.compression();
   report.steps = timer_.step_count();

@@ -62,6 +62,10 @@ struct TrainerOptions {
   /// and a progress line names the cause. With 0, training fails at the first non-finite loss; on a
   /// device also at the first non-finite gradient.
   std::uint64_t max_skipped = 0;
+  /// Each rank keeps the state of the optimizer for its share of the parameters only, which saves
+  /// (n-1)/n of that memory with n ranks; see ShardedUpdate. In host memory, for optimizers that
+  /// update each value by itself (Sgd, AdamW), without compression, wire type and Adasum.
+  bool shard_optimizer = false;
   /// Compares outputs with targets. Ranks must have equal losses.
   std::shared_ptr<const Loss> loss = std::make_shared<CrossEntropy>();
   /// Where the model computes; default: host memory.

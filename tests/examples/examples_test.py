@@ -83,6 +83,11 @@ class Training(unittest.TestCase):
                             "--label-smoothing", "0.1", "--rate", "output.*=0.5", "--no-vector-decay", "--wire", "bf16")
         self.assertLess(report["losses"][-1], 0.8 * report["losses"][0])
 
+    def test_sharded_optimizer(self):
+        plain, sharded = (self.train(4, "--optimizer", "adamw", *more) for more in ([], ["--shard-optimizer"]))
+        self.assertEqual(sharded["param_hash"], plain["param_hash"])
+        self.assertLess(sharded["optimizer_state"]["bytes"], 0.26 * plain["optimizer_state"]["bytes"])
+
     def test_compressed_gradients(self):
         plain = self.train(2)
         self.assertEqual(plain["compression_rate"], 1)

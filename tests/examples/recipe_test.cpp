@@ -149,6 +149,10 @@ TEST(Recipe, RefusesBadValues) {
          "--wire int8 and --compression topk exclude each other");
   expect({"--wire", "bf16", "--compression", "topk"},
          "--wire bfloat16 and --compression topk exclude each other");
+  expect({"--shard-optimizer", "--optimizer", "lamb"},
+         "--shard-optimizer is for sgd, adam and adamw: lamb needs whole layers");
+  expect({"--shard-optimizer", "--wire", "int8"},
+         "--shard-optimizer sends float32; leave --wire and --compression out");
   expect({"--rate", "output"},
          "--rate output: the value must be PATTERN=FACTOR, such as output.*=10");
   expect({"--rate", "output.*=fast"},

@@ -77,6 +77,59 @@ TEST(Resume, ContinuesTheResidualsOfCompression) {
   }
 }
 
+TEST(Resume, ContinuesAShardedOptimizer) {
+  for (const bool with_adamw : {false, true}) {
+    CheckpointedTraining training{.ranks = 3, .with_adamw = with_adamw, .batch_norm = false};
+    training.trainer.shard_optimizer = true;
+    expect_resumes_with_same_bits(training);
+  }
+}
+
+// The shards of three ranks continue on any number of ranks, with and without shards, as the whole
+// state of an unsharded run does.
+TEST(Resume, DividesShardsAgain) {
+  CheckpointedTraining training{.ranks = 3, .with_adamw = true, .batch_norm = false};
+  training.trainer.max_steps = 40;
+  const std::vector<float> expected = training.run().reports[0].losses;
+  for (const bool was_sharded : {true, false})
+    for (const int ranks : {1, 2, 5})
+      for (const bool is_sharded : {true, false}) {
+        if (!was_sharded && !is_sharded) continue;
+        const observe::TemporaryDirectory directory;
+        CheckpointedTraining first = training;
+        first.checkpoints = {.directory = directory.path(), .every = {.steps = 8}};
+        first.trainer.max_steps = 16;
+        first.trainer.shard_optimizer = was_sharded;
+        first.run();
+        CheckpointedTraining second = first;
+        second.ranks = ranks;
+        second.checkpoints.resume = true;
+        second.trainer.max_steps = 24;
+        second.trainer.shard_optimizer = is_sharded;
+        const TrainingResult resumed = second.run();
+        ASSERT_EQ(resumed.error, "");
+        for (const TrainReport& report : resumed.reports) {
+          ASSERT_EQ(report.losses.size(), 8u);
+          for (std::size_t i = 0; i < report.losses.size(); ++i)
+            EXPECT_NEAR(report.losses[i], expected[16 + i], 1e-4f * expected[16 + i]);
+        }
+      }
+}
+
+TEST(Resume, RefusesShardsOfAnotherOptimizer) {
+  const observe::TemporaryDirectory directory;
+  CheckpointedTraining training{.ranks = 2, .batch_norm = false};
+  training.checkpoints = {.directory = directory.path(), .every = {.steps = 8}};
+  training.trainer.max_steps = 8;
+  training.trainer.shard_optimizer = true;
+  training.run();
+  training.checkpoints.resume = true;
+  training.trainer.max_steps = 16;
+  training.with_adamw = true;
+  EXPECT_THAT(training.run().error,
+              HasSubstr("resume with the same model and with the optimizer Sgd with momentum 0.9"));
+}
+
 TEST(Resume, HasTheSameBitsOnADevice) {
   for (const int ranks : tested_ranks({1, 2}))
     for (const bool with_adamw : {false, true}) {
