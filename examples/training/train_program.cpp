@@ -15,6 +15,7 @@
 #include "ops/checkpoint/checkpoints.h"
 #include "ops/checkpoint/weights.h"
 #include "ops/data/crop_and_flip.h"
+#include "ops/tensor/host_memory.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
@@ -179,6 +180,7 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
   if (options.device == "cuda") gpu = horo::open_gpu(context);
   std::optional<Job> job;
   const auto bad_input = problem_of([&] {
+    keep_freed_memory();
     set_compute_threads(choose_compute_threads(options, context));
     job.emplace(context, program, options, gpu.get());
     if (context.rank() != 0) return;

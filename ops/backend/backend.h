@@ -114,8 +114,9 @@ class Backend {
 };
 
 /// Host memory, float32 and oneDNN. Lives until the process ends. Thread-safe. Convolutional
-/// networks are faster with channels last, because oneDNN then needs no copies between layouts.
-/// Parameters are the same in both: moving a model between them copies none.
+/// networks are faster with channels last, because oneDNN then needs no copies between layouts and
+/// batch normalisation, additions and ReLU are one pass. The trainer computes with it. Parameters
+/// are the same in both: moving a model between them copies none.
 Backend& cpu_backend(ImageLayout layout = ImageLayout::kChannelsFirst);
 
 }  // namespace horo::ops

@@ -1,11 +1,11 @@
 #include "ops/backend/cpu/attention.h"
 
-#include <algorithm>
 #include <cmath>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <vector>
 
 #include "horo/base/error.h"
+#include "ops/backend/cpu/vector_clones.h"
 #include "ops/backend/cpu/vector_math.h"
 
 namespace horo::ops::cpu {
@@ -33,7 +33,7 @@ bool multiply(float factor, const Matrix<const float>& a, Transposed a_is,
 
 /// Replaces row p of the scores by the softmax of its first p + 1 values, and sets the others to
 /// zero.
-void causal_softmax(const Matrix<float>& scores) {
+HORO_VECTOR_CLONES void causal_softmax(const Matrix<float>& scores) {
   for (std::size_t row = 0; row < scores.rows; ++row) {
     float* const values = scores.data + row * scores.stride;
     const std::size_t count = row + 1;
@@ -45,13 +45,13 @@ void causal_softmax(const Matrix<float>& scores) {
     const float factor = 1 / sum;
 #pragma omp simd
     for (std::size_t i = 0; i < count; ++i) values[i] *= factor;
-    std::fill(values + count, values + scores.columns, 0.0f);
+    for (std::size_t i = count; i < scores.columns; ++i) values[i] = 0;
   }
 }
 
 /// Replaces the gradients by the probabilities with those by the scores: p (g - sum of p g).
-void causal_softmax_backward(const Matrix<float>& gradients,
-                             const Matrix<const float>& probabilities) {
+HORO_VECTOR_CLONES void causal_softmax_backward(const Matrix<float>& gradients,
+                                                const Matrix<const float>& probabilities) {
   for (std::size_t row = 0; row < gradients.rows; ++row) {
     float* const g = gradients.data + row * gradients.stride;
     const float* const p = probabilities.data + row * probabilities.stride;
@@ -61,7 +61,7 @@ void causal_softmax_backward(const Matrix<float>& gradients,
     for (std::size_t i = 0; i < count; ++i) sum += p[i] * g[i];
 #pragma omp simd
     for (std::size_t i = 0; i < count; ++i) g[i] = p[i] * (g[i] - sum);
-    std::fill(g + count, g + gradients.columns, 0.0f);
+    for (std::size_t i = count; i < gradients.columns; ++i) g[i] = 0;
   }
 }
 

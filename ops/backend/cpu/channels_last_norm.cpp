@@ -4,30 +4,45 @@
 #include <cmath>
 #include <type_traits>
 
+#include "ops/backend/cpu/vector_clones.h"
+
 namespace horo::ops::cpu {
 namespace {
 
 constexpr std::size_t kChunk = 256;  // rows
 constexpr std::size_t kStrip = 16;   // channels whose values stay in registers
 
-/// Calls use(first channel, count) for strips of channels. `count` is a constant except in the last
-/// strip, so that the compiler unrolls the loops over a strip.
-template <typename Use>
-void for_each_strip(std::size_t channels, const Use& use) {
+/// A range of the rows of images, which have `channels` values each.
+struct Rows {
+  std::size_t first, last, channels;
+};
+
+/// Runs a pass over rows: calls pass.strip(first channel, count) for strips of channels. `count` is
+/// a constant except in the last strip, so that the compiler unrolls the loops over a strip. The
+/// strip() of every pass must be inlined.
+template <typename Pass>
+HORO_VECTOR_CLONES void run(const Pass& pass, std::size_t channels) {
   std::size_t first = 0;
   for (; first + kStrip <= channels; first += kStrip)
-    use(first, std::integral_constant<std::size_t, kStrip>{});
-  if (first < channels) use(first, channels - first);
+    pass.strip(first, std::integral_constant<std::size_t, kStrip>{});
+  if (first < channels) pass.strip(first, channels - first);
 }
 
 std::size_t count_chunks(std::size_t rows) { return (rows + kChunk - 1) / kChunk; }
 
-/// Calls use(chunk, first row, last row), with several threads.
-template <typename Use>
-void for_each_chunk(std::size_t rows, const Use& use) {
+/// Runs pass_of(chunk, rows) for every chunk of `rows` rows, with several threads.
+template <typename PassOf>
+void run_chunks(std::size_t rows, std::size_t channels, const PassOf& pass_of) {
 #pragma omp parallel for schedule(static)
   for (std::size_t chunk = 0; chunk < count_chunks(rows); ++chunk)
-    use(chunk, chunk * kChunk, std::min(rows, (chunk + 1) * kChunk));
+    run(pass_of(chunk, Rows{chunk * kChunk, std::min(rows, (chunk + 1) * kChunk), channels}),
+        channels);
+}
+
+/// Calls use(constant) with the bool as a compile-time constant.
+template <typename Use>
+void with_constant(bool value, const Use& use) {
+  value ? use(std::true_type{}) : use(std::false_type{});
 }
 
 /// The total of one of the two sums of a channel.
@@ -39,47 +54,145 @@ double total_of(const std::vector<float>& sums, std::size_t rows, std::size_t ch
   return total;
 }
 
-/// y = (x - mean) * factor + shift, plus an addend, through a ReLU.
-struct Normalise {
+/// Sums the distances from the first row of all, and their squares, into `sums` [2][channels].
+struct SumDistances {
   const float* x;
-  const float* addend;
+  float* sums;
+  Rows rows;
+
+  template <typename Count>
+  [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
+    float origin[kStrip], sum[kStrip] = {}, squares[kStrip] = {};
+    for (std::size_t c = 0; c < count; ++c) origin[c] = x[channel + c];
+    for (std::size_t row = rows.first; row < rows.last; ++row) {
+      const float* const from = x + row * rows.channels + channel;
+#pragma omp simd
+      for (std::size_t c = 0; c < count; ++c) {
+        const float distance = from[c] - origin[c];
+        sum[c] += distance;
+        squares[c] += distance * distance;
+      }
+    }
+    for (std::size_t c = 0; c < count; ++c) {
+      sums[channel + c] = sum[c];
+      sums[rows.channels + channel + c] = squares[c];
+    }
+  }
+};
+
+struct NormaliseArrays {
+  const float* x;
+  const float* addend;  // null: none
   float* y;
-  bool has_relu;
   const float* mean;
   const float* factor;
   const float* shift;
+};
 
-  template <bool kHasAddend, bool kHasRelu>
-  void rows(std::size_t first, std::size_t last, std::size_t channels) const {
-    for_each_strip(channels, [&](std::size_t channel, auto count) {
-      for (std::size_t row = first; row < last; ++row) {
-        const std::size_t at = row * channels + channel;
+/// y = (x - mean) * factor + shift, plus an addend, through a ReLU.
+template <bool kHasAddend, bool kHasRelu>
+struct Normalise {
+  NormaliseArrays arrays;
+  Rows rows;
+
+  template <typename Count>
+  [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
+    const auto [x, addend, y, mean, factor, shift] = arrays;
+    for (std::size_t row = rows.first; row < rows.last; ++row) {
+      const std::size_t at = row * rows.channels + channel;
 #pragma omp simd
-        for (std::size_t c = 0; c < count; ++c) {
-          float value = (x[at + c] - mean[channel + c]) * factor[channel + c] + shift[channel + c];
-          if constexpr (kHasAddend) value += addend[at + c];
-          if constexpr (kHasRelu) value = value <= 0.0f ? 0.0f : value;  // NaN stays NaN
-          y[at + c] = value;
-        }
+      for (std::size_t c = 0; c < count; ++c) {
+        float value = (x[at + c] - mean[channel + c]) * factor[channel + c] + shift[channel + c];
+        if constexpr (kHasAddend) value += addend[at + c];
+        if constexpr (kHasRelu) value = value <= 0.0f ? 0.0f : value;  // NaN stays NaN
+        y[at + c] = value;
       }
-    });
-  }
-  void operator()(std::size_t first, std::size_t last, std::size_t channels) const {
-    if (addend != nullptr)
-      has_relu ? rows<true, true>(first, last, channels) : rows<true, false>(first, last, channels);
-    else
-      has_relu ? rows<false, true>(first, last, channels)
-               : rows<false, false>(first, last, channels);
+    }
   }
 };
+
+void normalise(const NormaliseArrays& arrays, bool has_relu, std::size_t rows,
+               std::size_t channels) {
+  with_constant(arrays.addend != nullptr, [&](auto adds) {
+    with_constant(has_relu, [&](auto rectifies) {
+      run_chunks(rows, channels, [&](std::size_t, const Rows& chunk) {
+        return Normalise<adds(), rectifies()>{arrays, chunk};
+      });
+    });
+  });
+}
 
 /// The gradient by the normalised values: 0 where a ReLU has set the output to zero. `y` is null
 /// without a ReLU.
 template <bool kHasRelu>
-float gradient_at(const float* dy, const float* y, std::size_t at) {
+[[gnu::always_inline]] inline float gradient_at(const float* dy, const float* y, std::size_t at) {
   if constexpr (kHasRelu) return y[at] <= 0.0f ? 0.0f : dy[at];
   return dy[at];
 }
+
+/// Sums the gradients g by the normalised values, and g (x - mean), into `sums` [2][channels].
+template <bool kHasRelu>
+struct SumGradients {
+  const float* x;
+  const float* dy;
+  const float* y;
+  const float* means;
+  float* sums;
+  Rows rows;
+
+  template <typename Count>
+  [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
+    float mean[kStrip], sum[kStrip] = {}, products[kStrip] = {};
+    for (std::size_t c = 0; c < count; ++c) mean[c] = means[channel + c];
+    for (std::size_t row = rows.first; row < rows.last; ++row) {
+      const std::size_t at = row * rows.channels + channel;
+#pragma omp simd
+      for (std::size_t c = 0; c < count; ++c) {
+        const float gradient = gradient_at<kHasRelu>(dy, y, at + c);
+        sum[c] += gradient;
+        products[c] += gradient * (x[at + c] - mean[c]);
+      }
+    }
+    for (std::size_t c = 0; c < count; ++c) {
+      sums[channel + c] = sum[c];
+      sums[rows.channels + channel + c] = products[c];
+    }
+  }
+};
+
+struct GradientArrays {
+  const float* x;
+  const float* dy;
+  const float* y;
+  float* dx;
+  float* by_addend;  // null: none
+  const float* mean;
+  const float* factor;
+  const float* mean_gradient;
+  const float* slope;
+};
+
+/// dx = factor (g - mean(g) - (x - mean) slope); the gradient by an addend is g.
+template <bool kHasAddend, bool kHasRelu>
+struct WriteGradients {
+  GradientArrays arrays;
+  Rows rows;
+
+  template <typename Count>
+  [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
+    const auto [x, dy, y, dx, by_addend, mean, factor, mean_gradient, slope] = arrays;
+    for (std::size_t row = rows.first; row < rows.last; ++row) {
+      const std::size_t at = row * rows.channels + channel;
+#pragma omp simd
+      for (std::size_t c = 0; c < count; ++c) {
+        const float gradient = gradient_at<kHasRelu>(dy, y, at + c);
+        if constexpr (kHasAddend) by_addend[at + c] = gradient;
+        dx[at + c] = factor[channel + c] * (gradient - mean_gradient[channel + c] -
+                                            (x[at + c] - mean[channel + c]) * slope[channel + c]);
+      }
+    }
+  }
+};
 
 }  // namespace
 
@@ -94,22 +207,8 @@ ChannelsLastNorm::ChannelsLastNorm(const ImageBatch& shape, float epsilon)
 // is large.
 void ChannelsLastNorm::forward_training(const BatchNormTraining& arrays) {
   const auto* const x = static_cast<const float*>(arrays.input);
-  for_each_chunk(rows_, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-    for_each_strip(channels_, [&](std::size_t channel, auto count) {
-      float origin[kStrip], sum[kStrip] = {}, squares[kStrip] = {};
-      for (std::size_t c = 0; c < count; ++c) origin[c] = x[channel + c];
-      for (std::size_t row = first; row < last; ++row) {
-        const float* const from = x + row * channels_ + channel;
-#pragma omp simd
-        for (std::size_t c = 0; c < count; ++c) {
-          const float distance = from[c] - origin[c];
-          sum[c] += distance;
-          squares[c] += distance * distance;
-        }
-      }
-      std::copy_n(sum, count, sums_.data() + 2 * chunk * channels_ + channel);
-      std::copy_n(squares, count, sums_.data() + (2 * chunk + 1) * channels_ + channel);
-    });
+  run_chunks(rows_, channels_, [&](std::size_t chunk, const Rows& rows) {
+    return SumDistances{x, sums_.data() + 2 * chunk * channels_, rows};
   });
   const auto count = static_cast<double>(rows_);
   std::vector<float> factor(channels_);
@@ -130,32 +229,18 @@ void ChannelsLastNorm::forward_training(const BatchNormTraining& arrays) {
     running_variance += static_cast<float>(
         arrays.momentum * (variance * count / (count - 1) - static_cast<double>(running_variance)));
   }
-  const Normalise normalise{x,
-                            static_cast<const float*>(arrays.addend),
-                            static_cast<float*>(arrays.output),
-                            arrays.has_relu,
-                            arrays.mean,
-                            factor.data(),
-                            arrays.shift};
-  for_each_chunk(rows_, [&](std::size_t, std::size_t first, std::size_t last) {
-    normalise(first, last, channels_);
-  });
+  normalise({x, static_cast<const float*>(arrays.addend), static_cast<float*>(arrays.output),
+             arrays.mean, factor.data(), arrays.shift},
+            arrays.has_relu, rows_, channels_);
 }
 
 void ChannelsLastNorm::forward_inference(const BatchNormInference& arrays) {
   std::vector<float> factor(channels_);
   for (std::size_t c = 0; c < channels_; ++c)
     factor[c] = arrays.scale[c] / std::sqrt(arrays.variance[c] + epsilon_);
-  const Normalise normalise{static_cast<const float*>(arrays.input),
-                            static_cast<const float*>(arrays.addend),
-                            static_cast<float*>(arrays.output),
-                            arrays.has_relu,
-                            arrays.mean,
-                            factor.data(),
-                            arrays.shift};
-  for_each_chunk(rows_, [&](std::size_t, std::size_t first, std::size_t last) {
-    normalise(first, last, channels_);
-  });
+  normalise({static_cast<const float*>(arrays.input), static_cast<const float*>(arrays.addend),
+             static_cast<float*>(arrays.output), arrays.mean, factor.data(), arrays.shift},
+            arrays.has_relu, rows_, channels_);
 }
 
 // With the gradient g by the normalised values and the inverse deviation i: the gradient by the
@@ -167,30 +252,11 @@ void ChannelsLastNorm::backward(const BatchNormBackward& arrays) {
   const auto* const y = static_cast<const float*>(arrays.output);
   auto* const dx = static_cast<float*>(arrays.input_gradient);
   auto* const by_addend = static_cast<float*>(arrays.addend_gradient);
-  const auto sum_chunk = [&]<bool kHasRelu>(std::bool_constant<kHasRelu>, std::size_t chunk,
-                                            std::size_t first, std::size_t last) {
-    for_each_strip(channels_, [&](std::size_t channel, auto count) {
-      float mean[kStrip], sum[kStrip] = {}, products[kStrip] = {};
-      for (std::size_t c = 0; c < count; ++c) mean[c] = arrays.mean[channel + c];
-      for (std::size_t row = first; row < last; ++row) {
-        const std::size_t at = row * channels_ + channel;
-#pragma omp simd
-        for (std::size_t c = 0; c < count; ++c) {
-          const float gradient = gradient_at<kHasRelu>(dy, y, at + c);
-          sum[c] += gradient;
-          products[c] += gradient * (x[at + c] - mean[c]);
-        }
-      }
-      std::copy_n(sum, count, sums_.data() + 2 * chunk * channels_ + channel);
-      std::copy_n(products, count, sums_.data() + (2 * chunk + 1) * channels_ + channel);
+  with_constant(y != nullptr, [&](auto rectifies) {
+    run_chunks(rows_, channels_, [&](std::size_t chunk, const Rows& rows) {
+      return SumGradients<rectifies()>{
+          x, dy, y, arrays.mean, sums_.data() + 2 * chunk * channels_, rows};
     });
-  };
-  const auto with_relu = [&](const auto& function, auto... arguments) {
-    y != nullptr ? function(std::true_type{}, arguments...)
-                 : function(std::false_type{}, arguments...);
-  };
-  for_each_chunk(rows_, [&](std::size_t chunk, std::size_t first, std::size_t last) {
-    with_relu(sum_chunk, chunk, first, last);
   });
   const auto count = static_cast<double>(rows_);
   std::vector<float> factor(channels_), mean_gradient(channels_), slope(channels_);
@@ -204,24 +270,14 @@ void ChannelsLastNorm::backward(const BatchNormBackward& arrays) {
     mean_gradient[c] = static_cast<float>(sum / count);
     slope[c] = static_cast<float>(product * inverse * inverse / count);
   }
-  const auto write_chunk = [&]<bool kHasRelu>(std::bool_constant<kHasRelu>, std::size_t first,
-                                              std::size_t last) {
-    for_each_strip(channels_, [&](std::size_t channel, auto width) {
-      for (std::size_t row = first; row < last; ++row) {
-        const std::size_t at = row * channels_ + channel;
-#pragma omp simd
-        for (std::size_t c = 0; c < width; ++c) {
-          const float gradient = gradient_at<kHasRelu>(dy, y, at + c);
-          if (by_addend != nullptr) by_addend[at + c] = gradient;
-          dx[at + c] =
-              factor[channel + c] * (gradient - mean_gradient[channel + c] -
-                                     (x[at + c] - arrays.mean[channel + c]) * slope[channel + c]);
-        }
-      }
+  const GradientArrays all{
+      x, dy, y, dx, by_addend, arrays.mean, factor.data(), mean_gradient.data(), slope.data()};
+  with_constant(by_addend != nullptr, [&](auto adds) {
+    with_constant(y != nullptr, [&](auto rectifies) {
+      run_chunks(rows_, channels_, [&](std::size_t, const Rows& rows) {
+        return WriteGradients<adds(), rectifies()>{all, rows};
+      });
     });
-  };
-  for_each_chunk(rows_, [&](std::size_t, std::size_t first, std::size_t last) {
-    with_relu(write_chunk, first, last);
   });
 }
 

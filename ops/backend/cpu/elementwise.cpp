@@ -5,24 +5,28 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "ops/backend/cpu/vector_clones.h"
 #include "ops/backend/cpu/vector_math.h"
 #include "ops/backend/philox.h"
 
 namespace horo::ops::cpu {
 namespace {
 
-/// Calls compute(i) for 0 ... count - 1, in vectors and, for large arrays, with several threads.
-/// The calls must not depend on each other. The loop of one thread is not part of an OpenMP region,
-/// because g++ 12 does not turn simple loops there into vectors.
+/// Calls compute(first, count) for parts of 0 ... total - 1, each on a thread of its own. The parts
+/// of small arrays and of one thread are the whole.
 template <typename Compute>
-void for_each_index(std::size_t count, Compute compute) {
+void for_each_part(std::size_t total, const Compute& compute) {
   constexpr std::size_t kFewest = 32768;  // below, a second thread costs more than it gains
-  if (count < kFewest || omp_get_max_threads() == 1) {
-    for (std::size_t i = 0; i < count; ++i) compute(i);
-    return;
+  constexpr std::size_t kUnit = 64;       // whole cache lines of floats and of bytes
+  const auto parts = static_cast<std::size_t>(omp_get_max_threads());
+  if (total < kFewest || parts == 1) return compute(std::size_t{0}, total);
+  const std::size_t units = total / kUnit;
+#pragma omp parallel for schedule(static)
+  for (std::size_t part = 0; part < parts; ++part) {
+    const std::size_t first = units * part / parts * kUnit;
+    const std::size_t last = part + 1 == parts ? total : units * (part + 1) / parts * kUnit;
+    compute(first, last - first);
   }
-#pragma omp parallel for simd schedule(static) firstprivate(compute)
-  for (std::size_t i = 0; i < count; ++i) compute(i);
 }
 
 }  // namespace
@@ -43,9 +47,20 @@ void draw_dropout_mask(std::uint64_t key, std::span<const std::uint64_t> samples
   }
 }
 
+namespace {
+
+HORO_VECTOR_CLONES void apply_dropout_part(float* values, const std::uint8_t* kept, float factor,
+                                           std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = kept[i] != 0 ? values[i] * factor : 0.0f;
+}
+
+}  // namespace
+
 void apply_dropout(std::span<float> values, std::span<const std::uint8_t> kept, float factor) {
-  for_each_index(values.size(),
-                 [=](std::size_t i) { values[i] = kept[i] != 0 ? values[i] * factor : 0.0f; });
+  for_each_part(values.size(), [&](std::size_t first, std::size_t count) {
+    apply_dropout_part(values.data() + first, kept.data() + first, factor, count);
+  });
 }
 
 namespace {
@@ -59,43 +74,90 @@ inline float share(float x) {
   return 1 / (1 + exp_in_loop(-kTwiceRoot * (x + kCubic * x * x * x)));
 }
 
-}  // namespace
-
-void gelu_forward(std::span<float> values) {
-  for_each_index(values.size(), [=](std::size_t i) { values[i] *= share(values[i]); });
+HORO_VECTOR_CLONES void gelu_part(float* values, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] *= share(values[i]);
 }
 
-void gelu_backward(std::span<float> gradient, std::span<const float> input) {
-  for_each_index(gradient.size(), [=](std::size_t i) {
+HORO_VECTOR_CLONES void gelu_backward_part(float* gradient, const float* input, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
     const float x = input[i], s = share(x), slope = s * (1 - s);
     // Far out, where x^2 may be infinite, the slope is zero.
     const float bend = slope == 0 ? 0 : x * slope * kTwiceRoot * (1 + 3 * kCubic * x * x);
     gradient[i] *= s + bend;
-  });
+  }
 }
 
 // A NaN compares false and therefore passes through, so that a diverged model shows NaN in its
 // loss. A comparison with `> 0` would replace NaN with zero and hide it.
+HORO_VECTOR_CLONES void relu_part(float* values, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) values[i] = values[i] <= 0.0f ? 0.0f : values[i];
+}
+
+HORO_VECTOR_CLONES void relu_backward_part(float* gradient, const float* output,
+                                           std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) gradient[i] = output[i] != 0.0f ? gradient[i] : 0.0f;
+}
+
+HORO_VECTOR_CLONES void add_relu_part(float* a, const float* b, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) {
+    const float sum = a[i] + b[i];
+    a[i] = sum <= 0.0f ? 0.0f : sum;
+  }
+}
+
+HORO_VECTOR_CLONES void add_relu_backward_part(float* a, const float* b, const float* output,
+                                               std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) a[i] = output[i] != 0.0f ? a[i] + b[i] : 0.0f;
+}
+
+HORO_VECTOR_CLONES void add_part(const float* a, const float* b, float* sum, std::size_t count) {
+#pragma omp simd
+  for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+}  // namespace
+
+void gelu_forward(std::span<float> values) {
+  for_each_part(values.size(), [&](std::size_t first, std::size_t count) {
+    gelu_part(values.data() + first, count);
+  });
+}
+
+void gelu_backward(std::span<float> gradient, std::span<const float> input) {
+  for_each_part(gradient.size(), [&](std::size_t first, std::size_t count) {
+    gelu_backward_part(gradient.data() + first, input.data() + first, count);
+  });
+}
+
 void relu_forward(std::span<float> values) {
-  for_each_index(values.size(),
-                 [=](std::size_t i) { values[i] = values[i] <= 0.0f ? 0.0f : values[i]; });
+  for_each_part(values.size(), [&](std::size_t first, std::size_t count) {
+    relu_part(values.data() + first, count);
+  });
 }
 
 void relu_backward(std::span<float> gradient, std::span<const float> output) {
-  for_each_index(gradient.size(),
-                 [=](std::size_t i) { gradient[i] = output[i] != 0.0f ? gradient[i] : 0.0f; });
+  for_each_part(gradient.size(), [&](std::size_t first, std::size_t count) {
+    relu_backward_part(gradient.data() + first, output.data() + first, count);
+  });
 }
 
 void add_relu_forward(std::span<float> a, std::span<const float> b) {
-  for_each_index(a.size(), [=](std::size_t i) {
-    const float sum = a[i] + b[i];
-    a[i] = sum <= 0.0f ? 0.0f : sum;
+  for_each_part(a.size(), [&](std::size_t first, std::size_t count) {
+    add_relu_part(a.data() + first, b.data() + first, count);
   });
 }
 
 void add_relu_backward(std::span<float> a, std::span<const float> b,
                        std::span<const float> output) {
-  for_each_index(a.size(), [=](std::size_t i) { a[i] = output[i] != 0.0f ? a[i] + b[i] : 0.0f; });
+  for_each_part(a.size(), [&](std::size_t first, std::size_t count) {
+    add_relu_backward_part(a.data() + first, b.data() + first, output.data() + first, count);
+  });
 }
 
 void transpose(std::span<const float> x, std::size_t batch, std::size_t rows, std::size_t columns,
@@ -109,7 +171,9 @@ void transpose(std::span<const float> x, std::size_t batch, std::size_t rows, st
 }
 
 void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) {
-  for_each_index(sum.size(), [=](std::size_t i) { sum[i] = a[i] + b[i]; });
+  for_each_part(sum.size(), [&](std::size_t first, std::size_t count) {
+    add_part(a.data() + first, b.data() + first, sum.data() + first, count);
+  });
 }
 
 }  // namespace horo::ops::cpu

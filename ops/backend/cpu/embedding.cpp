@@ -5,12 +5,13 @@
 #include <algorithm>
 
 #include "horo/base/error.h"
+#include "ops/backend/cpu/vector_clones.h"
 
 namespace horo::ops::cpu {
 namespace {
 
 /// to += from, rows of `width` values.
-void add_row(float* to, const float* from, std::size_t width) {
+HORO_VECTOR_CLONES void add_row(float* to, const float* from, std::size_t width) {
 #pragma omp simd
   for (std::size_t c = 0; c < width; ++c) to[c] += from[c];
 }
