@@ -3,10 +3,13 @@
 
   scripts/compare_training.py --tasks gpt --data DIR                       # whole training, one round
   scripts/compare_training.py --tasks gpt,mnist,cifar --data DIR --steps 60 --rounds 5    # speed
+  scripts/compare_training.py --data DIR --steps 60 --rounds 5 --ranks 2                  # beside DDP with gloo
 
 DIR has the folders tinyshakespeare, mnist and cifar10-subset. A round trains each task once in each program, each in a
-process of its own, with --threads threads. Speed is the batch divided by the median step of a round, and the table shows
-the median over the rounds. Losses are those of the last round. PyTorch uses channels last for images.
+job of its own, with --threads threads per rank. The speed of a round is the batch divided by its median step; the ratio is
+that of the two speeds of a round. The tables show medians over the rounds with the least and the largest. Losses are those
+of the last round. Exposed communication is the time of a step in which a rank waits for gradients after its backward pass.
+PyTorch uses channels last for images, and DistributedDataParallel with gloo between ranks.
 
 The script needs PyTorch in its own Python: python3 -m venv DIR && DIR/bin/pip install torch numpy.
 """
@@ -64,15 +67,18 @@ def parse_options():
     parser.add_argument("--epochs", type=command_line.count, help="instead of those of the task")
     parser.add_argument("--batch", type=command_line.count, help="instead of that of the task")
     parser.add_argument("--rounds", type=command_line.count, default=1)
-    parser.add_argument("--threads", type=command_line.count, default=1, help="that compute, in each program")
+    parser.add_argument("--ranks", type=command_line.count, default=1, help="on this machine; they share each batch")
+    parser.add_argument("--threads", type=command_line.count, default=1, help="of a rank that compute")
     parser.add_argument("--seed", type=command_line.seed, default=1)
     parser.add_argument("--json", type=Path, help="write all results to this file")
     return parser.parse_args()
 
 
-def run(command, threads, report):
+def run(command, options, report):
     """Runs a program that writes `report`, and returns it."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads)}
+    if options.ranks > 1:
+        command = ["mpirun", "-np", options.ranks, "--oversubscribe", "--bind-to", "none", *command]
     done = subprocess.run([str(word) for word in command], env=environment, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, check=False)
     if done.returncode != 0:
@@ -87,17 +93,20 @@ def train_in_horo(task, options, report):
     command = [options.bin / task.program]
     for name, value in words.items():
         command += [f"--{name}", value]
-    result, output = run(command, options.threads, report)
-    return {"losses": result["losses"], "step_ms": result["step_ms"]["total"], "test_loss": result["test_loss"],
+    result, output = run(command, options, report)
+    step = result["step_ms"]
+    return {"losses": result["losses"], "step_ms": step["total"], "exposed_ms": step["exposed_communication"],
+            "test_loss": result["test_loss"],
             "test_accuracy": result["test_accuracy"], "output": output}
 
 
 def train_in_torch(name, task, options, report):
     words = {"task": name, "data": str(options.data / task.folder), "epochs": task.epochs, "max_steps": options.steps,
              "batch": task.batch, "lr": task.lr, "warm_up": task.warm_up, "seed": options.seed,
-             "threads": options.threads, **task.more}
+             "threads": options.threads, "store": str(report.with_suffix(".store")), **task.more}
+    report.with_suffix(".store").unlink(missing_ok=True)
     command = [sys.executable, HERE.parent / "examples/benchmarks/peers/torch_training.py", json.dumps(words), report]
-    return run(command, options.threads, report)[0]
+    return run(command, options, report)[0]
 
 
 def mean_of_last(losses):
@@ -105,15 +114,29 @@ def mean_of_last(losses):
     return statistics.fmean(last)
 
 
-def row(name, task, results):
-    def speed(program):
-        return task.batch / statistics.median(result["step_ms"] for result in results[program]) * 1000
+def spread(values, digits):
+    """"median (least to largest)"."""
+    median, least, largest = statistics.median(values), min(values), max(values)
+    return f"{median:.{digits}f} ({least:.{digits}f} to {largest:.{digits}f})"
+
+
+def print_table(columns, rows):
+    for cells in [columns, ["---"] * len(columns), *rows]:
+        print("| " + " | ".join(cells) + " |")
+
+
+def quality_row(name, results):
     horo, torch = results["horo"][-1], results["torch"][-1]
-    cells = [name, f"{mean_of_last(horo['losses']):.4f}", f"{mean_of_last(torch['losses']):.4f}",
-             f"{horo['test_loss']:.4f}", f"{torch['test_loss']:.4f}",
-             f"{100 * horo['test_accuracy']:.2f} %", f"{100 * torch['test_accuracy']:.2f} %",
-             f"{speed('horo'):.0f}", f"{speed('torch'):.0f}", f"{speed('horo') / speed('torch'):.2f}"]
-    return "| " + " | ".join(cells) + " |"
+    return [name, f"{mean_of_last(horo['losses']):.4f}", f"{mean_of_last(torch['losses']):.4f}",
+            f"{horo['test_loss']:.4f}", f"{torch['test_loss']:.4f}",
+            f"{100 * horo['test_accuracy']:.2f} %", f"{100 * torch['test_accuracy']:.2f} %"]
+
+
+def speed_row(name, task, results):
+    speeds = {program: [1000 * task.batch / result["step_ms"] for result in results[program]] for program in results}
+    exposed = [spread([result["exposed_ms"] for result in results[program]], 2) for program in results]
+    ratios = [horo / torch for horo, torch in zip(speeds["horo"], speeds["torch"])]
+    return [name, spread(speeds["horo"], 0), spread(speeds["torch"], 0), spread(ratios, 2), *exposed]
 
 
 def main():
@@ -128,12 +151,13 @@ def main():
             for name, task in tasks.items():
                 results[name]["horo"].append(train_in_horo(task, options, report))
                 results[name]["torch"].append(train_in_torch(name, task, options, report))
-    print(f"{command_line.counted(options.threads, 'thread')}, {command_line.counted(options.rounds, 'round')}; "
-          "training loss: mean of the last twentieth of the steps")
-    print("| task | loss horo | torch | test loss horo | torch | test accuracy horo | torch | samples/s horo | torch | "
-          "ratio |\n|---|---|---|---|---|---|---|---|---|---|")
-    for name, task in tasks.items():
-        print(row(name, task, results[name]))
+    print(f"{command_line.counted(options.ranks, 'rank')} with {command_line.counted(options.threads, 'thread')}, "
+          f"{command_line.counted(options.rounds, 'round')}; training loss: mean of the last twentieth of the steps\n")
+    print_table(["task", "loss horo", "torch", "test loss horo", "torch", "test accuracy horo", "torch"],
+                [quality_row(name, results[name]) for name in tasks])
+    print()
+    print_table(["task", "samples/s horo", "torch", "ratio", "exposed ms horo", "torch"],
+                [speed_row(name, task, results[name]) for name, task in tasks.items()])
     if "gpt" in tasks and "sample:" in results["gpt"]["horo"][-1]["output"]:
         print(results["gpt"]["horo"][-1]["output"].partition("sample:")[2])
     if options.json:

@@ -4,18 +4,21 @@
   torch_training.py '{"task": "gpt", "data": "input.txt", ...}' report.json
 
 compare_training.py starts it. The models, the initial distributions, the schedule and the augmentation are those of horo;
-the random numbers differ. The report has the keys losses, step_ms, test_loss and test_accuracy.
+the random numbers differ. Under mpirun the ranks train with DistributedDataParallel and gloo, each with its part of the
+batch; they meet through the file `store`, which must not exist yet. The report has the keys losses, step_ms, exposed_ms, test_loss and test_accuracy; exposed_ms is the time from the
+last gradient of backward until all are averaged.
 """
 import gzip
 import json
 import math
+import os
 import sys
 import time
 from pathlib import Path
 
 import numpy
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
 
@@ -207,11 +210,32 @@ def evaluate(model, images, labels, memory):
     return loss / labels.numel(), correct / labels.numel()
 
 
+class LastGradient:
+    """Notes when the last gradient of a backward pass is complete."""
+
+    def __init__(self, model):
+        self.time = 0
+        for parameter in model.parameters():
+            parameter.register_post_accumulate_grad_hook(self.note)
+
+    def note(self, _):
+        self.time = time.perf_counter()
+
+
+def mean_over_ranks(values, ranks):
+    total = torch.tensor(values, dtype=torch.float64)
+    distributed.all_reduce(total)
+    return (total / ranks).tolist()
+
+
 def train(options):
     torch.manual_seed(options["seed"])
     torch.set_num_threads(options["threads"])
-    data, model, memory = make_task(options)
-    model = model.to(memory_format=memory)
+    rank, ranks = options["rank"], options["ranks"]
+    data, bare_model, memory = make_task(options)
+    bare_model = bare_model.to(memory_format=memory)
+    model = nn.parallel.DistributedDataParallel(bare_model, gradient_as_bucket_view=True) if ranks > 1 else bare_model
+    last_gradient = LastGradient(bare_model)
     if options["task"] == "gpt":
         optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     else:
@@ -221,13 +245,14 @@ def train(options):
     per_epoch = len(inputs) // batch
     steps = options["epochs"] * per_epoch
     last = min(steps, options["max_steps"] or steps)
-    losses, times = [], []
+    losses, times, exposed = [], [], []
     model.train()
     for step in range(last):
         if step % per_epoch == 0:
             order = torch.randperm(len(inputs))
         start = time.perf_counter()
         chosen = order[step % per_epoch * batch:(step % per_epoch + 1) * batch]
+        chosen = chosen[batch * rank // ranks:batch * (rank + 1) // ranks]
         part = inputs[chosen]
         if options["task"] == "cifar":
             part = crop_and_flip(part)
@@ -236,14 +261,29 @@ def train(options):
         optimizer.zero_grad(set_to_none=True)
         loss = loss_of(model(in_memory(part, memory)), labels[chosen])
         loss.backward()
+        exposed.append(1000 * (time.perf_counter() - last_gradient.time) if ranks > 1 else 0)
         optimizer.step()
         losses.append(loss.item())
         times.append(1000 * (time.perf_counter() - start))
-    test_loss, test_accuracy = evaluate(model, *data.test, memory)
-    return {"losses": losses, "step_ms": float(numpy.median(times)), "test_loss": test_loss,
-            "test_accuracy": test_accuracy}
+    if ranks > 1:
+        losses = mean_over_ranks(losses, ranks)
+    test_loss, test_accuracy = evaluate(bare_model, *data.test, memory)
+    return {"losses": losses, "step_ms": float(numpy.median(times)), "exposed_ms": float(numpy.median(exposed)),
+            "test_loss": test_loss, "test_accuracy": test_accuracy}
+
+
+def main():
+    rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{name}", default)) for name, default in (("RANK", 0), ("SIZE", 1)))
+    options, report = json.loads(sys.argv[1]), Path(sys.argv[2])
+    if ranks > 1:
+        distributed.init_process_group("gloo", init_method=f"file://{options['store']}", rank=rank, world_size=ranks)
+    result = train({**options, "rank": rank, "ranks": ranks})
+    if rank == 0:
+        report.write_text(json.dumps(result))
+    if ranks > 1:
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    report = train(json.loads(sys.argv[1]))
-    Path(sys.argv[2]).write_text(json.dumps(report))
+    main()
