@@ -164,6 +164,28 @@ void add_exchange_options(po::options_description& description, Recipe& recipe) 
       "fraction of the values that topk sends");
 }
 
+void add_update_options(po::options_description& description, Recipe& recipe) {
+  auto add = description.add_options();
+  LocalSteps& steps = recipe.local_steps;
+  add("update", name_value(recipe.update, "update", {"sync", "local", "diloco"}),
+      "what the ranks average: sync, the gradients of every step; local, the parameters after some "
+      "steps of each rank; or diloco, which updates with the average change and outer momentum. "
+      "local and diloco are for slow links");
+  add("local-steps", count_value(steps.count, "local-steps", 1, kMostRecipeSteps),
+      "local, diloco: steps of a rank between two exchanges");
+  add("fragments", count_value(steps.fragments, "fragments", 1, 65536),
+      "diloco: parts of the parameters, exchanged at different steps");
+  add("overlap", count_value(steps.overlap, "overlap", 0, kMostRecipeSteps),
+      "diloco: steps during which an exchange is in flight");
+  add("mixing", number_value<float>(steps.mixing, "mixing", kFraction, is_fraction),
+      "diloco with --overlap: weight of a rank's own parameters when the agreed ones arrive");
+  add("outer-lr", number_value<float>(steps.outer_rate, "outer-lr", "above 0", is_above_0),
+      "local, diloco (default 0.7): factor of the average change");
+  add("outer-momentum",
+      number_value<float>(steps.outer_momentum, "outer-momentum", kFraction, is_fraction),
+      "local, diloco (default 0.9): Nesterov momentum of the average change");
+}
+
 AdamWOptions adamw_options(const Recipe& recipe) {
   return {.learning_rate = recipe.learning_rate,
           .beta1 = recipe.beta1,
@@ -208,11 +230,28 @@ void check_sharding(const Recipe& recipe) {
              "--shard-optimizer sends float32; leave --wire and --compression out");
 }
 
+void complete_update(Recipe& recipe, const po::variables_map& values) {
+  const bool is_diloco = recipe.update == "diloco";
+  for (const char* name : {"fragments", "overlap", "mixing"})
+    HORO_CHECK(is_diloco || values[name].defaulted(),
+               fmt::format("--{} is for --update diloco, not for {}", name, recipe.update));
+  for (const char* name : {"local-steps", "outer-lr", "outer-momentum"})
+    HORO_CHECK(recipe.update != "sync" || values[name].defaulted(),
+               fmt::format("--{} is for --update local and diloco", name));
+  HORO_CHECK(recipe.update == "sync" || !recipe.shard_optimizer,
+             fmt::format("--update {} and --shard-optimizer exclude each other", recipe.update));
+  const LocalSteps defaults = is_diloco ? diloco(1) : local_sgd(1);
+  if (values["outer-lr"].defaulted()) recipe.local_steps.outer_rate = defaults.outer_rate;
+  if (values["outer-momentum"].defaulted())
+    recipe.local_steps.outer_momentum = defaults.outer_momentum;
+}
+
 }  // namespace
 
 void add_recipe_options(po::options_description& description, Recipe& recipe) {
   add_optimizer_options(description, recipe);
   add_rate_options(description, recipe);
+  add_update_options(description, recipe);
   add_exchange_options(description, recipe);
 }
 
@@ -227,6 +266,7 @@ void complete_recipe(Recipe& recipe, const po::variables_map& values) {
   HORO_CHECK(!recipe.nesterov || recipe.optimizer == "sgd",
              fmt::format("--nesterov is for --optimizer sgd, not for {}", recipe.optimizer));
   check_sharding(recipe);
+  complete_update(recipe, values);
   HORO_CHECK(
       recipe.wire != "int8" || recipe.compression == "none",
       fmt::format("--wire int8 and --compression {} exclude each other", recipe.compression));
@@ -268,6 +308,10 @@ LearningRateSchedule learning_rate_of(const Recipe& recipe, std::size_t global_b
   // A run that ends within its warm-up has no steps left for a decay.
   if (steps <= recipe.warm_up_steps) schedule.decay = Decay::kConstant;
   return schedule;
+}
+
+LocalSteps local_steps_of(const Recipe& recipe) {
+  return recipe.update == "sync" ? LocalSteps{} : recipe.local_steps;
 }
 
 std::shared_ptr<const Loss> loss_of(const Recipe& recipe) {

@@ -14,6 +14,7 @@
 #include "ops/nn/loss.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
+#include "ops/train/local_steps.h"
 
 /// How a training program updates the parameters: optimizer, learning rate, loss, and what the
 /// ranks exchange. docs/guides/recipes.md describes the options.
@@ -38,6 +39,10 @@ struct Recipe {
   float label_smoothing = 0;
   bool shard_optimizer = false;
 
+  std::string update = "sync";  ///< or local, diloco
+  /// The steps of local and diloco; see complete_recipe() for the outer optimizer.
+  horo::ops::LocalSteps local_steps{.count = 16};
+
   std::string wire = "float32";  ///< or bfloat16, float16, int8
   std::string compression = "none";
   std::size_t compression_rank = 4;    ///< of powersgd
@@ -48,8 +53,8 @@ struct Recipe {
 /// `description`.
 void add_recipe_options(boost::program_options::options_description& description, Recipe& recipe);
 
-/// Sets the defaults that depend on the optimizer, for options that `values` does not give. Throws
-/// InvalidArgument, one line, for options that exclude each other.
+/// Sets the defaults that depend on the optimizer and the update, for options that `values` does
+/// not give. Throws InvalidArgument, one line, for options that exclude each other.
 void complete_recipe(Recipe& recipe, const boost::program_options::variables_map& values);
 
 /// Throws InvalidArgument for rules that match no parameter of `model`.
@@ -63,6 +68,8 @@ bool scales_with_values(const Recipe& recipe);
 horo::ops::LearningRateSchedule learning_rate_of(const Recipe& recipe, std::size_t global_batch,
                                                  std::size_t steps);
 
+/// Off unless the update is local or diloco.
+horo::ops::LocalSteps local_steps_of(const Recipe& recipe);
 std::shared_ptr<const horo::ops::Loss> loss_of(const Recipe& recipe);
 horo::Compression compression_of(const Recipe& recipe);
 bool is_compressed(const Recipe& recipe);

@@ -85,6 +85,7 @@ struct Job {
         .accumulate = options.accumulate,
         .max_skipped = options.max_skipped,
         .shard_optimizer = options.recipe.shard_optimizer,
+        .local_steps = local_steps_of(options.recipe),
         .loss = loss_of(options.recipe),
         .device = {.device = gpu,
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
@@ -151,6 +152,9 @@ void check(const TrainOptions& options) {
   HORO_CHECK(
       !options.recipe.shard_optimizer || (options.device == "cpu" && options.op == "average"),
       "--shard-optimizer is for --device cpu and --op average");
+  HORO_CHECK(
+      options.recipe.update == "sync" || (options.device == "cpu" && options.op == "average"),
+      fmt::format("--update {} is for --device cpu and --op average", options.recipe.update));
   HORO_CHECK(!options.graph || options.bad_samples == "fatal",
              "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.checkpoints.resume || !options.checkpoints.directory.empty(),

@@ -176,11 +176,13 @@ void Checkpoints::clean_up(Context& context, const std::vector<CheckpointName>& 
 }
 
 void Checkpoints::start(TrainingRun& run) {
-  bool has_residuals = false;
+  bool has_residuals = false, has_local_state = false;
   if (own_part_) {
     load_buffers(run, {&*own_part_, 1});
     try {
-      has_residuals = load_compression(run, *own_part_);
+      has_local_state = load_method_state(run, *own_part_);
+      if (has_local_state || run.options.local_steps.count == 0)
+        has_residuals = load_compression(run, *own_part_);
     } catch (const InvalidArgument& error) {
       throw CheckpointError(error.what());
     }
@@ -188,6 +190,9 @@ void Checkpoints::start(TrainingRun& run) {
   }
   if (is_resumed_ && !has_residuals && run.options.compression.kind != Compression::Kind::kNone)
     run.display.print("the residuals of compression start at zero");
+  if (is_resumed_ && !has_local_state && run.options.local_steps.count > 0)
+    run.display.print(
+        "all ranks continue with the agreed parameters; the outer momentum starts at zero");
   latest_ = Clock::now();
 }
 
@@ -207,7 +212,9 @@ void Checkpoints::on_outcome(TrainingRun& /*run*/, std::uint64_t /*step*/,
 
 void Checkpoints::after_step(TrainingRun& run) {
   const std::uint64_t steps = options_.every.steps;
-  if (is_due_ || (steps > 0 && run.steps % steps == 0)) save(run);
+  // The end of training changes the parameters of ranks with local steps.
+  const bool is_last = run.is_ending && run.options.local_steps.count > 0;
+  if (is_due_ || is_last || (steps > 0 && run.steps % steps == 0)) save(run);
 }
 
 void Checkpoints::save(TrainingRun& run) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/checkpoint/checkpoint_part.h"
@@ -16,6 +17,8 @@ namespace {
 
 constexpr const char* kCounters = "optimizer.counters";
 constexpr const char* kCompression = "exchange.compression";
+constexpr const char* kMethodPrefix = "local.";
+constexpr const char* kMethodKey = "local steps";
 
 /// A tensor of the model or the optimizer.
 struct Item {
@@ -60,6 +63,21 @@ bool is_compressed(const TrainingRun& run) {
   return run.options.compression.kind != Compression::Kind::kNone;
 }
 
+/// The exchanges with a state of compression, and the name of each state.
+std::vector<std::pair<std::string, GradientSync*>> compressed_syncs(const TrainingRun& run,
+                                                                    const MethodState& method) {
+  std::vector<std::pair<std::string, GradientSync*>> syncs;
+  if (!is_compressed(run)) return syncs;
+  for (std::size_t i = 0; i < method.syncs.size(); ++i)
+    syncs.emplace_back(fmt::format("{}.{}", kCompression, i), method.syncs[i]);
+  if (run.method == nullptr) syncs.emplace_back(kCompression, run.sync);
+  return syncs;
+}
+
+MethodState method_state(const TrainingRun& run) {
+  return run.method == nullptr ? MethodState{} : run.method->state();
+}
+
 /// The settings without which a step number does not determine the samples and random choices.
 Safetensors::Metadata settings_of(const TrainingRun& run) {
   const SamplerOptions& sampler = run.sampler.options();
@@ -73,6 +91,10 @@ void copy_bytes(std::span<const std::byte> from, std::span<std::byte> to) {
 }
 
 std::span<const std::byte> bytes_of(const Tensor& tensor) { return {tensor.raw(), tensor.bytes()}; }
+
+std::span<std::byte> bytes_of(const TensorView& tensor) {
+  return {static_cast<std::byte*>(tensor.data()), tensor.bytes()};
+}
 
 Tensor host_tensor(const Safetensors& file, std::size_t index) {
   const Safetensors::Tensor& one = file.tensors()[index];
@@ -103,7 +125,8 @@ void require_same_tensors(const TrainingRun& run, std::span<const Safetensors> p
   if (const auto counters = run.optimizer.counters(); !counters.empty())
     require_like(part0, kCounters, DataType::kInt64, Shape{counters.size()});
   for (const Safetensors::Tensor& one : part0.tensors()) {
-    const bool is_known = one.name == kCounters || one.name == kCompression ||
+    const bool is_known = one.name == kCounters || one.name.starts_with(kCompression) ||
+                          one.name.starts_with(kMethodPrefix) ||
                           (has_sharded_state(part0) && is_shard(one.name)) ||
                           std::ranges::find(items, one.name, &Item::name) != items.end();
     HORO_CHECK(is_known, fmt::format("tensor '{}' is unknown", one.name));
@@ -116,10 +139,13 @@ void require_same_tensors(const TrainingRun& run, std::span<const Safetensors> p
 std::string callback_key(std::size_t index) { return fmt::format("callback {}", index); }
 
 bool has_state_per_rank(const TrainingRun& run) {
-  return is_compressed(run) || !run.model.buffers().empty() || run.options.shard_optimizer;
+  return is_compressed(run) || !run.model.buffers().empty() || run.options.shard_optimizer ||
+         run.options.local_steps.count > 0;
 }
 
 void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safetensors& file) {
+  const MethodState method = method_state(run);
+  if (run.method != nullptr) run.method->show_agreed();
   std::vector<Item> items = items_of_rank(run);
   std::span<std::int64_t> counters;
   if (part == 0) {
@@ -127,30 +153,38 @@ void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safet
     counters = run.optimizer.counters();
     for (Item& item : common_items(run)) items.push_back(std::move(item));
   }
-  std::vector<std::byte> compression;
-  if (is_compressed(run)) compression = run.sync->save_compression_state();
+  std::vector<std::pair<std::string, std::vector<std::byte>>> compression;
+  for (const auto& [state, sync] : compressed_syncs(run, method))
+    compression.emplace_back(state, sync->save_compression_state());
 
   std::vector<Safetensors::Tensor> tensors;
   for (const Item& item : items)
     tensors.push_back({item.name, DataType::kFloat32, item.tensor->shape()});
   if (!counters.empty()) tensors.push_back({kCounters, DataType::kInt64, {counters.size()}});
-  // Last, because its size need not be a multiple of the size of a number.
-  if (is_compressed(run)) tensors.push_back({kCompression, DataType::kUInt8, {compression.size()}});
+  for (const NamedTensor& one : method.tensors)
+    tensors.push_back({kMethodPrefix + one.name, one.tensor.type(), one.tensor.shape()});
+  // Last, because their sizes need not be a multiple of the size of a number.
+  for (const auto& [state, bytes] : compression)
+    tensors.push_back({state, DataType::kUInt8, {bytes.size()}});
   Safetensors::Metadata metadata = part_metadata(name, part);
   for (auto& setting : settings_of(run)) metadata.push_back(std::move(setting));
   metadata.emplace_back("ranks", std::to_string(run.context.size()));
   metadata.emplace_back("optimizer", run.optimizer.describe());
   if (run.optimizer.is_divided()) metadata.emplace_back(kOptimizerStateKey, kShardedState);
+  if (!method.description.empty()) metadata.emplace_back(kMethodKey, method.description);
   const auto& callbacks = run.options.callbacks;
   for (std::size_t i = 0; i < callbacks.size(); ++i)
     if (std::string state = callbacks[i]->state(); !state.empty())
       metadata.emplace_back(callback_key(i), std::move(state));
   file.reset(metadata, std::move(tensors));
 
-  for (std::size_t i = 0; i < items.size(); ++i)
-    copy_bytes(bytes_of(items[i].backend->to_host(*items[i].tensor)), file.values(i));
-  if (!counters.empty()) copy_bytes(std::as_bytes(counters), file.values(items.size()));
-  if (is_compressed(run)) copy_bytes(compression, file.values(file.tensors().size() - 1));
+  std::size_t next = 0;
+  for (const Item& item : items)
+    copy_bytes(bytes_of(item.backend->to_host(*item.tensor)), file.values(next++));
+  if (!counters.empty()) copy_bytes(std::as_bytes(counters), file.values(next++));
+  for (const NamedTensor& one : method.tensors)
+    copy_bytes(bytes_of(one.tensor), file.values(next++));
+  for (const auto& [state, bytes] : compression) copy_bytes(bytes, file.values(next++));
 }
 
 void require_same_training(const TrainingRun& run, std::span<const Safetensors> parts) {
@@ -197,8 +231,25 @@ void load_buffers(TrainingRun& run, std::span<const Safetensors> parts) {
 }
 
 bool load_compression(TrainingRun& run, const Safetensors& own_part) {
-  if (!is_compressed(run) || !own_part.contains(kCompression)) return false;
-  run.sync->load_compression_state(own_part.values(own_part.index_of(kCompression)));
+  bool is_loaded = false;
+  for (const auto& [state, sync] : compressed_syncs(run, method_state(run))) {
+    if (!own_part.contains(state)) continue;
+    sync->load_compression_state(own_part.values(own_part.index_of(state)));
+    is_loaded = true;
+  }
+  return is_loaded;
+}
+
+bool load_method_state(TrainingRun& run, const Safetensors& own_part) {
+  const MethodState method = method_state(run);
+  if (method.description.empty() || own_part.metadata(kMethodKey) != method.description)
+    return false;
+  for (const NamedTensor& one : method.tensors) {
+    const std::string name = kMethodPrefix + one.name;
+    require_like(own_part, name, one.tensor.type(), one.tensor.shape());
+    copy_bytes(own_part.values(own_part.index_of(name)), bytes_of(one.tensor));
+  }
+  run.method->restored();
   return true;
 }
 

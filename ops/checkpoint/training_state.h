@@ -16,6 +16,8 @@
 //   model.NAME              buffers (running statistics)
 //   exchange.compression    residuals and factors; with compression
 //   optimizer.STATE.NAME[FIRST:END]   in place of the state in part 0, if it is sharded
+//   local.*                 with local steps: see UpdateMethod::state(). Part 0 then has the agreed
+//                           parameters and the optimizer of rank 0
 // Values are float32 in host order, whatever the memory and the type of the training. All random
 // choices follow from the seed, the step and the sample, so there is no other random state.
 
@@ -47,5 +49,10 @@ void load_buffers(TrainingRun& run, std::span<const Safetensors> parts);
 /// Collective. Throws InvalidArgument on every rank if it is of another kind of compression.
 /// Returns whether there was one.
 bool load_compression(TrainingRun& run, const Safetensors& own_part);
+
+/// Sets the state of an UpdateMethod on this rank from its own part. Collective. Returns whether
+/// there was one of the same options; without, all ranks continue from the parameters and the
+/// optimizer state of part 0. Throws InvalidArgument if a tensor is missing or has another shape.
+bool load_method_state(TrainingRun& run, const Safetensors& own_part);
 
 }  // namespace horo::ops

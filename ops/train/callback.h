@@ -11,6 +11,7 @@
 #include "ops/train/progress_display.h"
 #include "ops/train/steps_in_flight.h"
 #include "ops/train/train_report.h"
+#include "ops/train/update_method.h"
 
 namespace horo::ops {
 
@@ -30,6 +31,10 @@ struct TrainingRun {
   std::uint64_t total_steps = 0;  ///< at which training ends
   /// Exchanges the gradients. Null in restore().
   GradientSync* sync = nullptr;
+  /// What updates the parameters in place of the average gradient. Null: nothing, or in restore().
+  UpdateMethod* method = nullptr;
+  /// In after_step(): whether no step follows, of this run.
+  bool is_ending = false;
 };
 
 /// Takes part in the run of a Trainer, which calls the functions on every rank, in the order of

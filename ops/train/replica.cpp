@@ -53,7 +53,7 @@ void Replica::begin_step(std::uint64_t step, std::optional<float> learning_rate,
   // waits for the oldest step, whose results the new step would overwrite.
   if (in_flight_ && in_flight_->is_full()) outcomes_.push_back(in_flight_->wait_for_oldest());
   if (learning_rate) step_.optimizer().set_learning_rate(*learning_rate);
-  if (step_.method() != nullptr) step_.method()->show_own();
+  if (step_.method() != nullptr) step_.method()->begin_step(step);
   step_.set_step(step, requests);
   is_first_pass_ = true;
 }
@@ -149,6 +149,7 @@ void Replica::bring_back() {
 
 CompressionFigures Replica::compression() {
   if (in_flight_) return {};
+  if (step_.method() != nullptr) return step_.method()->compression();
   return step_.sync().compression_report().total;
 }
 

@@ -60,6 +60,8 @@ class Replica {
   void bring_back();
   CompressionFigures compression();
   GradientSync& sync() { return step_.sync(); }
+  /// Null: that of TrainStep.
+  UpdateMethod* method() const { return step_.method(); }
 
  private:
   using Mark = StepsInFlight::Mark;

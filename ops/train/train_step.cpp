@@ -52,10 +52,12 @@ T* memory_as(Tensor& tensor) {
 // The options that decide how parameters are updated. They must be equal on all ranks.
 std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
                                 const ExchangeOptions& options) {
-  return {optimizer.describe(), loss.describe(),
+  return {optimizer.describe(),
+          loss.describe(),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
           fmt::format("check_finite = {}", options.check_finite),
-          fmt::format("shard_optimizer = {}", options.shard_optimizer)};
+          fmt::format("shard_optimizer = {}", options.shard_optimizer),
+          "local_steps = " + describe(options.local_steps)};
 }
 
 // Whether the scalars are exchanged by a plan of their own: Adasum is not linear, top-k would send
@@ -63,6 +65,7 @@ std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
 bool is_separate(const DeviceTraining& training, const ExchangeOptions& options) {
   using Kind = Compression::Kind;
   const Kind kind = options.compression.kind;
+  if (has_update_method(options)) return false;  // only the scalars are exchanged
   return options.op != ReduceOp::kAverage || kind == Kind::kTopK || kind == Kind::kInt8 ||
          (training.device == nullptr && options.wire);
 }
@@ -71,16 +74,12 @@ bool is_separate(const DeviceTraining& training, const ExchangeOptions& options)
 // The exchange therefore neither clips nor checks, and leaves the gradients where they are reduced.
 GradientSyncOptions sync_options(const Optimizer& optimizer, const Loss& loss,
                                  const DeviceTraining& training, const ExchangeOptions& options) {
-  GradientSyncOptions sync{.name = "train.gradients",
-                           .op = options.op,
-                           .wire = options.wire,
-                           .compression = options.compression,
-                           .backward_passes_per_step = options.passes,
-                           .also_agreed = agreed(optimizer, loss, options)};
-  if (has_update_method(options)) {  // only the scalars are exchanged
-    sync.backward_passes_per_step = 1;
-    return sync;
-  }
+  GradientSyncOptions sync{
+      .name = "train.gradients", .op = options.op, .also_agreed = agreed(optimizer, loss, options)};
+  if (has_update_method(options)) return sync;  // only the scalars are exchanged
+  sync.wire = options.wire;
+  sync.compression = options.compression;
+  sync.backward_passes_per_step = options.passes;
   if (!is_separate(training, options)) sync.metrics = {GradientBlock::kScalarsName};
   if (training.device != nullptr) {
     sync.leave_as_reduced = true;

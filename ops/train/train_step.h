@@ -12,6 +12,7 @@
 #include "ops/nn/loss.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/gradient_block.h"
+#include "ops/train/local_steps.h"
 #include "ops/train/measured_gradients.h"
 #include "ops/train/update_method.h"
 
@@ -43,6 +44,12 @@ struct ExchangeOptions {
   bool check_finite = false;
   /// Each rank keeps the optimizer state of a part of the parameters; see ShardedUpdate.
   bool shard_optimizer = false;
+  /// Ranks take several steps between exchanges; see LocalUpdate. `compression` and `wire` then
+  /// apply to what these exchanges send.
+  LocalSteps local_steps{};
+  /// With local_steps: the number of steps after which all ranks must have equal parameters, since
+  /// the begin of training; 0: only after move_back().
+  std::uint64_t last_step = 0;
 };
 
 /// Moves a model and its optimizer to a backend for the lifetime of this object, and then back to

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,39 +15,10 @@
 #include "ops/data/data_loader.h"
 #include "ops/train/evaluation.h"
 #include "ops/train/model_state.h"
+#include "ops/train/same_options.h"
 
 namespace horo::ops {
 namespace {
-
-std::string_view next_line(std::string_view& text) {
-  const std::size_t end = text.find('\n');
-  const std::string_view line = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return line;
-}
-
-// `options`: one line per option, "epochs = 3", in the same order on every rank. Collective. Throws
-// MismatchError with the same text on every rank: the first option that differs from rank 0's, the
-// rank, and both values.
-void require_same_options(Context& context, std::span<const std::string> options) {
-  const std::string own = fmt::format("{}", fmt::join(options, "\n"));
-  const std::vector<std::vector<std::byte>> all =
-      context.allgather_object(std::as_bytes(std::span(own)), {.name = "train.options"});
-  const auto text_of = [&](std::size_t rank) {
-    return std::string_view(reinterpret_cast<const char*>(all[rank].data()), all[rank].size());
-  };
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    std::string_view first = text_of(0), other = text_of(rank);
-    while (!first.empty() || !other.empty()) {
-      const std::string_view a = next_line(first), b = next_line(other);
-      if (a != b)
-        throw MismatchError(
-            fmt::format("Trainer options differ between ranks: {} on rank 0, {} on rank {}; pass "
-                        "the same options on every rank",
-                        a, b, rank));
-    }
-  }
-}
 
 // Splits a batch into `parts` runs of consecutive samples. Sizes differ by at most one, larger
 // parts first; parts are empty if there are fewer samples than parts.
@@ -110,8 +80,8 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   // may differ.
   const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
                learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
-               compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, loss, device,
-               progress, callbacks] = options;
+               compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, local_steps,
+               loss, device, progress, callbacks] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("max_steps = {}", max_steps),
@@ -128,6 +98,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
           fmt::format("max_skipped = {}", max_skipped),
           fmt::format("shard_optimizer = {}", shard_optimizer),
+          "local_steps = " + describe(local_steps),
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
           fmt::format("device.graph = {}", device.graph),
@@ -215,16 +186,20 @@ TrainReport Trainer::run() {
                                  .passes = options_.accumulate,
                                  .clip_norm = options_.clip_norm,
                                  .check_finite = options_.max_skipped > 0,
-                                 .shard_optimizer = options_.shard_optimizer};
+                                 .shard_optimizer = options_.shard_optimizer,
+                                 .local_steps = options_.local_steps,
+                                 .last_step = run_.total_steps};
   report.optimizer_state.whole_bytes = optimizer_.state_bytes();
   Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
                   [this](StepPhase phase) { enter(phase); });
   run_.sync = &replica.sync();
+  run_.method = replica.method();
   for (const auto& callback : options_.callbacks) callback->start(run_);
   train_steps(replica, report);
   complete(replica, report);
   for (const auto& callback : options_.callbacks) callback->finish(run_, report);
   run_.sync = nullptr;
+  run_.method = nullptr;
   return report;
 }
 
@@ -249,6 +224,7 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
     training_ms_ += timer_.latest().total_ms;
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
     if (is_evaluated && !is_stopped_) evaluate_model(replica, test_loader, report);
+    run_.is_ending = is_stopped_ || run_.steps == run_.total_steps;
     for (const auto& callback : options_.callbacks) callback->after_step(run_);
   }
   for (const StepOutcome& outcome : outcomes_of(replica, true)) take(outcome, report);

@@ -12,6 +12,7 @@
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/callback.h"
+#include "ops/train/local_steps.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/replica.h"
 #include "ops/train/step_timer.h"
@@ -66,6 +67,11 @@ struct TrainerOptions {
   /// (n-1)/n of that memory with n ranks; see ShardedUpdate. In host memory, for optimizers that
   /// update each value by itself (Sgd, AdamW), without compression, wire type and Adasum.
   bool shard_optimizer = false;
+  /// Ranks take several steps between exchanges, for slow links: local_sgd() or diloco(), see
+  /// LocalSteps. `compression` and `wire` then apply to the exchanged changes, and `clip_norm` to
+  /// the gradients of a rank. Outcomes, and with them requests to stop, become known when the next
+  /// exchange ends. In host memory, without shard_optimizer and Adasum.
+  LocalSteps local_steps{};
   /// Compares outputs with targets. Ranks must have equal losses.
   std::shared_ptr<const Loss> loss = std::make_shared<CrossEntropy>();
   /// Where the model computes; default: host memory.
@@ -79,7 +85,9 @@ struct TrainerOptions {
 /// Trains a model synchronously on all ranks of a job. Every rank has the same parameters,
 /// computes with its part of each global batch, and updates with the average gradient. Losses and
 /// parameters do not depend on the number of ranks, except for rounding, for layers that combine
-/// the samples of a rank (batch normalisation), and for another gradient_op. Used from one thread.
+/// the samples of a rank (batch normalisation), and for another gradient_op. With local_steps, the
+/// parameters of the ranks differ between exchanges, and results depend on the number of ranks.
+/// Used from one thread.
 class Trainer {
  public:
   /// Borrows all arguments; they must outlive the trainer. `optimizer` updates the parameters of

@@ -132,6 +132,16 @@ TEST(Recipe, WireAndCompression) {
   EXPECT_FALSE(is_compressed(parse({"--wire", "bfloat16"})));
 }
 
+TEST(Recipe, LocalSteps) {
+  EXPECT_EQ(describe(local_steps_of(parse({}))), "off");
+  EXPECT_EQ(describe(local_steps_of(parse({"--update", "local", "--local-steps", "5"}))),
+            describe(local_sgd(5)));
+  const Recipe recipe = parse({"--update", "diloco", "--local-steps", "8", "--fragments", "4",
+                               "--overlap", "2", "--mixing", "0.25", "--outer-lr", "0.5"});
+  EXPECT_EQ(describe(local_steps_of(recipe)),
+            "{count 8, fragments 4, overlap 2, mixing 0.25, outer_rate 0.5, outer_momentum 0.9}");
+}
+
 TEST(Recipe, LabelSmoothing) {
   EXPECT_EQ(loss_of(parse({"--label-smoothing", "0.125"}))->describe(),
             CrossEntropy({.label_smoothing = 0.125f}).describe());
@@ -153,6 +163,11 @@ TEST(Recipe, RefusesBadValues) {
          "--shard-optimizer is for sgd, adam and adamw: lamb needs whole layers");
   expect({"--shard-optimizer", "--wire", "int8"},
          "--shard-optimizer sends float32; leave --wire and --compression out");
+  expect({"--local-steps", "4"}, "--local-steps is for --update local and diloco");
+  expect({"--update", "local", "--overlap", "1"},
+         "--overlap is for --update diloco, not for local");
+  expect({"--update", "local", "--shard-optimizer"},
+         "--update local and --shard-optimizer exclude each other");
   expect({"--rate", "output"},
          "--rate output: the value must be PATTERN=FACTOR, such as output.*=10");
   expect({"--rate", "output.*=fast"},

@@ -85,6 +85,46 @@ TEST(Resume, ContinuesAShardedOptimizer) {
   }
 }
 
+TEST(Resume, ContinuesLocalStepsAndExchangesInFlight) {
+  for (const LocalSteps& steps : {local_sgd(4), diloco(5), diloco(6, 3, 4)}) {
+    CheckpointedTraining training{.ranks = 2, .with_adamw = steps.fragments > 1};
+    training.trainer.local_steps = steps;
+    if (steps.fragments > 1) training.trainer.compression = {.kind = Compression::Kind::kInt8};
+    expect_resumes_with_same_bits(training);
+  }
+}
+
+// With other ranks or other local steps, training continues from the agreed parameters.
+TEST(Resume, ContinuesLocalStepsFromAgreedParameters) {
+  struct Case {
+    LocalSteps before, after;
+    int ranks;
+    bool is_continued;
+  };
+  for (const auto& [before, after, ranks, is_continued] :
+       {Case{{}, diloco(4, 2, 1), 2, false}, Case{diloco(4, 2, 1), {}, 2, false},
+        Case{local_sgd(3), diloco(4), 2, false}, Case{diloco(4), diloco(4), 3, false},
+        Case{diloco(4), diloco(4), 2, true}}) {
+    const observe::TemporaryDirectory directory;
+    CheckpointedTraining run{.ranks = 2, .batch_norm = false, .dropout = 0};
+    run.checkpoints = {.directory = directory.path(), .every = {.steps = 16}};
+    run.trainer.max_steps = 16;
+    run.trainer.local_steps = before;
+    const TrainReport first = run.run().reports[0];
+    run.checkpoints.resume = true;
+    run.ranks = ranks;
+    run.trainer.local_steps = after;
+    run.trainer.max_steps = 32;
+    const TrainingResult second = run.run();
+    ASSERT_EQ(second.error, "");
+    EXPECT_EQ(second.reports[0].losses.size(), 16u);
+    EXPECT_LT(second.reports[0].test_loss, first.test_loss);
+    EXPECT_EQ(
+        second.shown.find("all ranks continue with the agreed parameters") != std::string::npos,
+        after.count > 0 && !is_continued);
+  }
+}
+
 // The shards of three ranks continue on any number of ranks, with and without shards, as the whole
 // state of an unsharded run does.
 TEST(Resume, DividesShardsAgain) {
