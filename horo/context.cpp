@@ -7,6 +7,7 @@
 
 #include "horo/base/log.h"
 #include "horo/runtime/equality_check.h"
+#include "horo/runtime/message_entries.h"
 #include "horo/runtime/operation_entries.h"
 #include "horo/runtime/runtime.h"
 
@@ -141,6 +142,19 @@ std::vector<std::size_t> Context::alltoall(const ConstTensorView& input, TensorV
   const auto received_splits = entry.received_splits;
   runtime_->perform(std::move(entry), options.stream);
   return *received_splits;
+}
+
+void Context::send(const ConstTensorView& tensor, const SendOptions& options) {
+  runtime_->perform(send_entry(tensor, options, runtime_->topology()));
+}
+Handle Context::send_async(const ConstTensorView& tensor, const SendOptions& options) {
+  return Handle(runtime_->submit(send_entry(tensor, options, runtime_->topology())).completion);
+}
+void Context::recv(TensorView tensor, const ReceiveOptions& options) {
+  runtime_->perform(receive_entry(tensor, options, runtime_->topology()));
+}
+Handle Context::recv_async(TensorView tensor, const ReceiveOptions& options) {
+  return Handle(runtime_->submit(receive_entry(tensor, options, runtime_->topology())).completion);
 }
 
 void Context::barrier(const BarrierOptions& options) { runtime_->perform(barrier_entry(options)); }

@@ -198,6 +198,37 @@ class Context {
   AlltoallHandle alltoall_async(const ConstTensorView& input, TensorView output,
                                 const AlltoallOptions& options = {});
 
+  /// Sends `tensor` to rank options.to, which must call recv() with the same name, type and shape.
+  /// recv() stores the values in its `tensor`. Only the two ranks take part, and in a process set
+  /// both are numbers of members. A rank may send to itself, if one of the two calls is
+  /// asynchronous. A tensor in device memory throws InvalidArgument.
+  ///
+  /// The k-th send() of a name to a rank matches the k-th recv() of that name there. Several
+  /// messages of one name may be in flight. Messages of different names, and collectives of the
+  /// same name, are independent. recv() has no "any rank" and no "any name".
+  ///
+  /// send() blocks until the other rank has called recv() and the values have left `tensor`. Two
+  /// ranks that both call send() before recv() therefore deadlock: use send_async(). The caller
+  /// must keep the memory alive and must not change it, or for recv_async() not access it, until
+  /// the operation has completed.
+  ///
+  /// Cost: each rank sends one header to the other. Tensors of up to 8 KiB travel with the header
+  /// of the sender. Larger ones are sent when both ranks have called, without a copy: through the
+  /// shared memory of MPI inside a node, and over the network between nodes. The coordinator does
+  /// not negotiate messages, because all ranks would then take part in each of them. The first
+  /// message of a Context starts a thread, which runs the asynchronous forms and their callbacks
+  /// (Handle::then()).
+  ///
+  /// Errors: if type or shape differ, both ranks throw MismatchError with the same text, and the
+  /// context remains usable. If one of the two ranks has called shutdown(), or closed the process
+  /// set, without the matching call, the other throws ShutdownError. A call that is still open when
+  /// all ranks have called shutdown() ends with ShutdownError. If the other rank does not call
+  /// within HORO_TIMEOUT, or ends, the job ends with a CommunicationError that names it.
+  void send(const ConstTensorView& tensor, const SendOptions& options);
+  Handle send_async(const ConstTensorView& tensor, const SendOptions& options);
+  void recv(TensorView tensor, const ReceiveOptions& options);
+  Handle recv_async(TensorView tensor, const ReceiveOptions& options);
+
   /// Checks that `tensors`, such as all parameters, have the same bytes on every rank. This finds
   /// replicas that have diverged. Collective: all ranks must give the same names, types and shapes
   /// in the same order. Each rank hashes its tensors on the caller's thread. Tensors in device

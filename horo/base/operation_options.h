@@ -59,6 +59,16 @@ struct AlltoallOptions {
 struct BarrierOptions {
   std::string name;
 };
+/// Options of Context::send(). Messages without a name have the name "message".
+struct SendOptions {
+  std::string name;
+  int to = -1;  ///< the rank that receives; required
+};
+/// Options of Context::recv(). Messages without a name have the name "message".
+struct ReceiveOptions {
+  std::string name;
+  int from = -1;  ///< the rank that sends; required
+};
 struct CheckEqualOptions {
   /// The name of the check, which errors show. May be empty. Each name has its own count of calls;
   /// see `every`.

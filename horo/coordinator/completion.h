@@ -17,6 +17,9 @@ class RankMeter;
 
 namespace horo::coordinator {
 
+/// The text of the ShutdownError of operations that are submitted after the shutdown.
+inline constexpr const char* kEnded = "horo has been shut down on this rank";
+
 /// The outcome of one submitted operation. complete() must be called at most once. Any thread may
 /// call wait() and then().
 class Completion {

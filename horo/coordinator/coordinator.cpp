@@ -26,7 +26,6 @@ constexpr auto kLongNap = 1ms;
 // The other ranks time out this much later than rank 0, so that rank 0 reports the error first.
 // Only rank 0 receives reports about all missing ranks.
 constexpr auto kLeaderAdvantage = 2s;
-constexpr const char* kEnded = "horo has been shut down on this rank";
 
 std::exception_ptr to_exception(ErrorKind kind, const std::string& text) {
   switch (kind) {

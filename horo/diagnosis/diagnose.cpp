@@ -64,9 +64,10 @@ class Diagnosis {
     const std::string others = missing.others == 0 ? ""
                                                    : fmt::format(" and {} other{}", missing.others,
                                                                  missing.others == 1 ? "" : "s");
-    const std::string set = missing.operation.process_set.empty()
-                                ? ""
-                                : fmt::format(" of process set {}", missing.operation.process_set);
+    // The name of a message has its ranks, and its process set if there is one.
+    const bool has_set = !missing.operation.process_set.empty() && !is_message(missing.operation);
+    const std::string set =
+        has_set ? fmt::format(" of process set {}", missing.operation.process_set) : "";
     return fmt::format("'{}'{}{}", missing.operation.name, set, others);
   }
 
@@ -220,9 +221,11 @@ class Diagnosis {
   // Blames, for the oldest missing operation, the ranks that do not wait themselves. If there are
   // none because the missing ranks wait in other operations, the verdict is on different
   // operations. Skips operations in which the only missing ranks that do not wait are in a pause or
-  // in an exchange.
+  // in an exchange. A rank that has not made its call of a message may itself wait for another
+  // rank, as in a pipeline. So a message is skipped if another operation has a rank to blame.
   std::optional<Verdict> blame_idle(const std::vector<MissingOperation>& found,
                                     bool is_late) const {
+    bool has_chain = false;
     for (const MissingOperation& missing : found) {
       std::vector<int> idle, waiting_elsewhere;
       bool has_paused = false;
@@ -240,12 +243,18 @@ class Diagnosis {
       }
       if (!idle.empty()) return is_late ? late(missing, idle) : never_submitted(missing, idle);
       if (has_paused || is_exchanging) continue;
-      if (!is_late) return different_operations(found);
+      if (is_message(missing.operation))
+        has_chain = true;
+      else if (!is_late)
+        return different_operations(found);
     }
+    if (has_chain && !is_late) return different_operations(found);
     return std::nullopt;
   }
 
   static const char* verb_for(const OpenOperation& operation) {
+    if (operation.kind == kSendKind) return "called recv() for";
+    if (operation.kind == kReceiveKind) return "called send() for";
     if (operation.kind == kGradientKind) return "marked";
     return operation.kind == kFinalizeKind ? "called" : "submitted";
   }
@@ -290,11 +299,17 @@ class Diagnosis {
       groups += fmt::format("{}{} in {} {} for {}", count == 1 ? "" : ", ", describe(here),
                             missing.operation.kind, quote(missing), age(missing.since));
     }
+    const bool has_messages = std::ranges::any_of(
+        found, [](const MissingOperation& missing) { return is_message(missing.operation); });
     return {Kind::kDifferentOperations,
             smallest,
-            fmt::format("a subset of ranks is in one collective and the rest in another: {}{}; "
-                        "all ranks must submit the same operations",
-                        groups, and_past(listed)),
+            has_messages
+                ? fmt::format("ranks wait for each other in different operations: {}{}; each of "
+                              "them must be submitted by all its ranks",
+                              groups, and_past(listed))
+                : fmt::format("a subset of ranks is in one collective and the rest in another: "
+                              "{}{}; all ranks must submit the same operations",
+                              groups, and_past(listed)),
             {},
             0,
             found.front().operation.name};

@@ -46,6 +46,9 @@ inline constexpr const char* kJoinKind = "join";
 /// the rank has finished before this call.
 inline constexpr const char* kFinalizeKind = "finalize";
 inline constexpr const char* kFinalizeName = "MPI_Finalize";
+/// The kinds of Context::send() and recv(). Their records have the two ranks as their process set.
+inline constexpr const char* kSendKind = "send";
+inline constexpr const char* kReceiveKind = "recv";
 /// The kind of the open record that exists while a completion callback runs. The record has the
 /// name of the operation that the callback belongs to.
 inline constexpr const char* kCallbackKind = "callback";

@@ -21,6 +21,10 @@ bool is_of_plan(const OpenOperation& operation) {
   return operation.kind == kGradientKind || operation.kind == kBucketKind;
 }
 
+bool is_message(const OpenOperation& operation) {
+  return operation.kind == kSendKind || operation.kind == kReceiveKind;
+}
+
 WallTime wall_time_now() {
   return std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }

@@ -106,6 +106,9 @@ struct RankSnapshot {
 /// Whether the operation represents a gradient or a bucket of a plan.
 bool is_of_plan(const OpenOperation& operation);
 
+/// Whether the operation is a Context::send() or recv().
+bool is_message(const OpenOperation& operation);
+
 /// Returns the current wall time of this host.
 WallTime wall_time_now();
 

@@ -35,6 +35,10 @@ std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
 // error is older than this. Other destructors may wait before the destructor of the Context runs.
 constexpr auto kTimeToUnwind = std::chrono::seconds(10);
 
+std::exception_ptr shutdown_error() {
+  return std::make_exception_ptr(ShutdownError(coordinator::kEnded));
+}
+
 }  // namespace
 
 std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime) {
@@ -82,6 +86,8 @@ Runtime::Runtime(std::unique_ptr<Session> session,
     coordinator_ = std::make_unique<coordinator::Coordinator>(
         *transport_, environment_.settings, allreduce_, recorder(),
         coordinator::Coordinator::kIdleInterval, &long_waits());
+    messenger_ = std::make_unique<coordinator::Messenger>(*transport_, environment_.settings,
+                                                          recorder(), &long_waits());
     if (topology_.size > 1) start_watchdog();
   } catch (const std::exception& error) {
     recorder().fail(fmt::format("{} failed in horo::init(): {}", topology_.describe(topology_.rank),
@@ -101,7 +107,9 @@ Runtime::Runtime(std::shared_ptr<Runtime> parent, std::unique_ptr<collectives::T
       allreduce_(parent_->allreduce_),
       coordinator_(std::make_unique<coordinator::Coordinator>(
           *transport_, environment_.settings, allreduce_, recorder(),
-          coordinator::Coordinator::kIdleInterval, &long_waits())) {}
+          coordinator::Coordinator::kIdleInterval, &long_waits())),
+      messenger_(std::make_unique<coordinator::Messenger>(*transport_, environment_.settings,
+                                                          recorder(), &long_waits())) {}
 
 JobClock Runtime::agree_on_job_config() {
   auto peers = transport_->make_point_to_point();
@@ -155,6 +163,7 @@ Runtime::~Runtime() {
     (void)heartbeat_memory_.release();
     (void)close_thread_.release();
     (void)coordinator_.release();
+    (void)messenger_.release();
     devices_.leak();
     (void)transport_.release();
     (void)session_.release();
@@ -167,6 +176,7 @@ Runtime::~Runtime() {
   if (session_ != nullptr) session_->unwatch();
   close_thread_.reset();
   coordinator_.reset();
+  messenger_.reset();
   devices_.close();
   if (flight_ != nullptr)
     if (const std::string text = flight_->post_mortem_hint(); !text.empty()) log_error("{}", text);
@@ -245,6 +255,16 @@ void Runtime::perform(coordinator::Entry entry, void* stream) {
   submitted.on_device->queue().wait(*submitted.on_device, *submitted.completion);
 }
 
+coordinator::Submitted Runtime::submit(coordinator::MessageEntry entry) {
+  if (meter() != nullptr) entry.completion->measure(meter());
+  return {messenger_->submit(std::move(entry)), nullptr};
+}
+
+void Runtime::perform(coordinator::MessageEntry entry) {
+  const metrics::Blocked blocked(meter().get());
+  messenger_->perform(std::move(entry));
+}
+
 void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
   collectives_.fetch_add(1, std::memory_order_relaxed);
   tensors_.fetch_add(tensors, std::memory_order_relaxed);
@@ -253,6 +273,7 @@ void Runtime::count_collective(std::size_t bytes, std::size_t tensors) {
 
 Counters Runtime::counters() const {
   Counters counters = coordinator_->counters();
+  messenger_->count(counters);
   counters.collectives += collectives_;
   counters.tensors += tensors_;
   counters.payload_bytes += payload_bytes_;
@@ -306,12 +327,15 @@ void Runtime::close() {
   // Starts to close the sets first. Otherwise another member might wait for this rank in an
   // operation of a set, and would not submit the shutdown of the job before that operation ends.
   sets_.begin_closing();
+  messenger_->begin_closing();
   try {
     coordinator_->shut_down();
+    messenger_->end(shutdown_error());
     devices_.close();
     is_shut_down_ = true;
   } catch (const std::exception& error) {
     recorder().fail(error.what());
+    messenger_->end(std::current_exception());
     if (has_failed_after_another()) session_->exit_late();
     devices_.close();
     finish_sets();
@@ -409,6 +433,7 @@ void Runtime::fail_unwinding() noexcept {
     if (!error.empty()) text += fmt::format("; its last error: {}", error);
     recorder().fail(text);
     coordinator_->fail(text);
+    messenger_->end(std::make_exception_ptr(CommunicationError(text)));
     if (has_failed_after_another()) session_->exit_late();
     sets_.begin_closing();
     finish_sets();

@@ -14,6 +14,7 @@
 #include "horo/base/environment.h"
 #include "horo/base/system/home_process.h"
 #include "horo/coordinator/coordinator.h"
+#include "horo/coordinator/messages/messenger.h"
 #include "horo/flight_recorder/rank_snapshot.h"
 #include "horo/plan/mapped_gradients.h"
 #include "horo/plan/plan_agreement.h"
@@ -96,6 +97,9 @@ class Runtime {
   /// Submits an operation and waits until it has completed. An operation on tensors in host memory
   /// waits as Coordinator::perform() does. If the name is empty, assigns a name as submit() does.
   void perform(coordinator::Entry entry, void* stream = nullptr);
+  /// The same for a message between two ranks.
+  coordinator::Submitted submit(coordinator::MessageEntry entry);
+  void perform(coordinator::MessageEntry entry);
   /// Submits a task, waits for it and throws its error. The owner of the coordinator's rounds runs
   /// the task. The task may refer to the caller's stack, because this function waits. In a
   /// completion callback, throws InvalidArgument before it submits the task.
@@ -166,6 +170,7 @@ class Runtime {
   // set made from this runtime, but not that of the parent.
   std::mutex shutdown_mutex_;
   std::unique_ptr<coordinator::Coordinator> coordinator_;
+  std::unique_ptr<coordinator::Messenger> messenger_;
   DeviceQueues devices_{*this};
   OpenSets sets_;
   std::unique_ptr<std::jthread> close_thread_;  // started by begin_shut_down()

@@ -22,6 +22,22 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
+TEST(OperationsOnDevice, MessagesAreRejected) {
+  run_ranks(1, [](Context& ctx) {
+    Rank rank(ctx, 6);
+    const auto& array = rank.tensor(0, 12);
+    for (const bool is_send : {true, false})
+      EXPECT_THAT(error_text<InvalidArgument>([&] {
+                    if (is_send)
+                      ctx.send(view(array), {.name = "x", .to = 0});
+                    else
+                      ctx.recv(view(array), {.name = "x", .from = 0});
+                  }),
+                  AllOf(HasSubstr(is_send ? "send 'x'" : "recv 'x'"),
+                        HasSubstr("copy the tensor to host memory first")));
+  });
+}
+
 TEST(OperationsOnDevice, MismatchFailsAllRanksAndNextOperationWorks) {
   std::mutex mutex;
   std::vector<std::vector<std::string>> texts(5);

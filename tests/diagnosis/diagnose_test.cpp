@@ -60,6 +60,43 @@ TEST(Diagnose, NamesRankWithoutMpiFinalize) {
                                       "for it; it last finished 'horo.shutdown'"));
 }
 
+// Ranks 0 and 3 are not part of the message, so they are not missing.
+TEST(Diagnose, NamesPeerThatDoesNotReceive) {
+  auto job = quiet_job(4);
+  submit(job[1], "x (rank 1 to rank 2)", 41, "send");
+  job[1].open.back().process_set = "{1, 2}";
+  const Verdict verdict = verdict_of(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(2));
+  EXPECT_EQ(verdict.text,
+            "rank 2 (host b, pid 4702) never called recv() for 'x (rank 1 to rank 2)'; rank 1 has "
+            "waited 41 s for it; it last finished 'step' 43 s ago");
+}
+
+// As in a pipeline: rank 2 waits for rank 1, which waits for rank 0, which computes.
+TEST(Diagnose, NamesRankAtTheEndOfAChainOfMessages) {
+  auto job = quiet_job(3);
+  submit(job[2], "x (rank 1 to rank 2)", 41, "recv");
+  job[2].open.back().process_set = "{1, 2}";
+  submit(job[1], "x (rank 0 to rank 1)", 40, "recv");
+  job[1].open.back().process_set = "{0, 1}";
+  const Verdict verdict = verdict_of(job);
+  EXPECT_EQ(verdict.kind, Kind::kMissing);
+  EXPECT_THAT(verdict.blamed, ElementsAre(0));
+  EXPECT_THAT(verdict.text, HasSubstr("never called send() for 'x (rank 0 to rank 1)'"));
+}
+
+TEST(Diagnose, NamesRanksThatSendToEachOther) {
+  auto job = quiet_job(2);
+  submit(job[0], "x (rank 0 to rank 1)", 41, "send");
+  submit(job[1], "y (rank 1 to rank 0)", 40, "send");
+  for (RankSnapshot& rank : job) rank.open.back().process_set = "{0, 1}";
+  EXPECT_THAT(verdict_of(job).text,
+              HasSubstr("ranks wait for each other in different operations: rank 0 (host a, pid "
+                        "4700) in send 'x (rank 0 to rank 1)' for 41 s, rank 1 (host a, pid 4701) "
+                        "in send 'y (rank 1 to rank 0)' for 40 s"));
+}
+
 TEST(Diagnose, NamesBlockingCallback) {
   auto job = quiet_job(3);
   for (RankSnapshot& rank : job) submit(rank, "x", 41);
