@@ -58,7 +58,7 @@ class Training:
     def __init__(self, arguments, folder):
         self.directory, self.report = os.path.join(folder, "checkpoints"), os.path.join(folder, "report.json")
         self.command = [str(arguments.build / "bin" / "hororun"), "-np", str(arguments.ranks),
-                        str(arguments.build / "bin" / "train_mnist"), "--model", "cnn-bn", "--max-steps", str(arguments.steps),
+                        str(arguments.build / "bin" / "train_mnist"), "--model", "cnn-bn", "--steps", str(arguments.steps),
                         "--global-batch", "32", "--warm-up", "20", "--log-every", "1", "--json", self.report]
         self.checkpoints = ["--checkpoint-dir", self.directory, "--checkpoint-every", "1", "--resume"]
         self.shown = 0  # the largest step that a run has shown

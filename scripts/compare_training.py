@@ -63,7 +63,7 @@ def parse_options():
     parser.add_argument("--tasks", type=list_of_tasks, default=list(TASKS), metavar="TASK,...",
                         help=f"which of {', '.join(TASKS)}")
     parser.add_argument("--steps", type=command_line.whole_number(0, 1_000_000), default=0,
-                        help="stop after this many steps; 0: after the epochs of the task")
+                        help="train for this many steps; 0: for the epochs of the task")
     parser.add_argument("--epochs", type=command_line.count, help="instead of those of the task")
     parser.add_argument("--batch", type=command_line.count, help="instead of that of the task")
     parser.add_argument("--rounds", type=command_line.count, default=1)
@@ -87,9 +87,10 @@ def run(command, options, report):
 
 
 def train_in_horo(task, options, report):
-    words = {"data": options.data / task.folder, "epochs": task.epochs, "max-steps": options.steps,
-             "global-batch": task.batch, "lr": task.lr, "warm-up": task.warm_up, "seed": options.seed,
-             "compute-threads": options.threads, "json": report, **task.more, **task.horo_only}
+    length = {"steps": options.steps} if options.steps else {"epochs": task.epochs}
+    words = {"data": options.data / task.folder, **length, "global-batch": task.batch, "lr": task.lr,
+             "warm-up": task.warm_up, "seed": options.seed, "compute-threads": options.threads, "json": report,
+             **task.more, **task.horo_only}
     command = [options.bin / task.program]
     for name, value in words.items():
         command += [f"--{name}", value]
@@ -101,7 +102,7 @@ def train_in_horo(task, options, report):
 
 
 def train_in_torch(name, task, options, report):
-    words = {"task": name, "data": str(options.data / task.folder), "epochs": task.epochs, "max_steps": options.steps,
+    words = {"task": name, "data": str(options.data / task.folder), "epochs": task.epochs, "steps": options.steps,
              "batch": task.batch, "lr": task.lr, "warm_up": task.warm_up, "seed": options.seed,
              "threads": options.threads, "store": str(report.with_suffix(".store")), **task.more}
     report.with_suffix(".store").unlink(missing_ok=True)

@@ -36,6 +36,15 @@ po::typed_value<std::string>* prefetch_value(TrainOptions& options) {
   return po::value<std::string>()->value_name("N")->default_value("auto")->notifier(store);
 }
 
+// Without a default, since the number of epochs is the default.
+po::typed_value<std::string>* steps_value(TrainOptions& options) {
+  const auto store = [&options](const std::string& text) {
+    options.steps =
+        static_cast<std::uint64_t>(horo::examples::parse_count("steps", text, 1, kMostSteps));
+  };
+  return po::value<std::string>()->value_name("N")->notifier(store);
+}
+
 void add_loader_options(po::options_description& description, TrainOptions& options) {
   auto add = description.add_options();
   add("workers", count_value(options.workers, "workers", 0, kMostThreads),
@@ -94,6 +103,8 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
   add("model", name_value(options.model, "model", command.models), command.model_help.c_str());
   add("epochs", count_value(options.epochs, "epochs", 1, 1'000'000),
       "passes over the training set");
+  add("steps", steps_value(options),
+      "train for this many steps, in place of --epochs; the learning rate falls until then");
   add("global-batch", count_value(options.global_batch, "global-batch", 1, kMostSamples),
       "samples per step, over all ranks");
   add("op", name_value(options.op, "op", {"average", "adasum"}),
@@ -118,8 +129,6 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "run the steps on a GPU as CUDA graphs, which is faster for small batches");
   add("log-every", count_value(options.log_every, "log-every", 1, kMostSteps),
       "steps between progress lines, if there is no progress bar");
-  add("max-steps", count_value(options.max_steps, "max-steps", 0, kMostSteps),
-      "stop after this many steps; 0: after the epochs");
   add("sync-batch-norm", po::bool_switch(&options.sync_batch_norm),
       "batch normalisation uses the statistics of the samples of all ranks");
   add_loader_options(description, options);
@@ -142,6 +151,9 @@ std::optional<TrainOptions> parse_train_options(const TrainCommand& command, int
   po::options_description description = describe_options(options, command);
   const auto values = horo::examples::parse_command_line(argc, argv, description);
   if (!values) return std::nullopt;
+  HORO_CHECK((*values)["epochs"].defaulted() || values->count("steps") == 0,
+             fmt::format("--epochs {} and --steps {} exclude each other; leave one out",
+                         options.epochs, options.steps));
   complete_recipe(options.recipe, *values);
   return options;
 }

@@ -16,6 +16,7 @@ struct TrainOptions {
   std::string data;  ///< directory of the data set's files; empty: images that the program draws
   std::string model;
   std::uint64_t epochs = 3;
+  std::uint64_t steps = 0;  ///< if not 0, in place of `epochs`
   std::size_t global_batch = 128;
   std::string op = "average";  ///< or "adasum"
   Recipe recipe{};
@@ -35,7 +36,6 @@ struct TrainOptions {
   bool graph = false;                 ///< of "cuda": steps run as graphs
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
-  std::uint64_t max_steps = 0;                 ///< 0: no limit
   std::string json;                            ///< file for the report; empty: none
   horo::ops::CheckpointOptions checkpoints{};  ///< none without a directory
   std::string load_weights;  ///< file with the initial weights; empty: random weights

@@ -41,6 +41,7 @@ int choose_compute_threads(const TrainOptions& options, const horo::Context& con
 }
 
 std::size_t count_steps(const TrainOptions& options, std::size_t samples) {
+  if (options.steps > 0) return options.steps;
   const std::size_t more = options.last_batch == "pad" ? options.global_batch - 1 : 0;
   return options.epochs * ((samples + more) / options.global_batch);
 }
@@ -68,7 +69,7 @@ struct Job {
     TrainerOptions trainer{
         .epochs = options.epochs,
         .global_batch = options.global_batch,
-        .max_steps = options.max_steps,
+        .steps = options.steps,
         .is_shuffled = options.order == "random",
         .last_batch = options.last_batch == "pad" ? LastBatch::kPad : LastBatch::kDrop,
         .learning_rate = learning_rate_of(options.recipe, options.global_batch,

@@ -56,8 +56,7 @@ ProgressOptions progress_options(const Context& context, const TrainerOptions& o
 }
 
 std::uint64_t count_steps(const GlobalSampler& sampler, const TrainerOptions& options) {
-  const std::uint64_t steps = options.epochs * sampler.steps_per_epoch();
-  return options.max_steps > 0 ? std::min(steps, options.max_steps) : steps;
+  return options.steps > 0 ? options.steps : options.epochs * sampler.steps_per_epoch();
 }
 
 std::string describe_schedule(const std::optional<LearningRateSchedule>& schedule) {
@@ -78,13 +77,13 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   // The structured binding names every field, so that a new field does not compile until it is
   // handled here. The gradient exchange compares `compression` and `wire`. `loader` and `progress`
   // may differ.
-  const auto& [epochs, global_batch, max_steps, is_shuffled, sample_weights, last_batch,
+  const auto& [epochs, global_batch, steps, is_shuffled, sample_weights, last_batch,
                learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
                compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, local_steps,
                loss, device, progress, callbacks] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
-          fmt::format("max_steps = {}", max_steps),
+          fmt::format("steps = {}", steps),
           fmt::format("is_shuffled = {}", is_shuffled),
           sample_weights ? fmt::format("sample_weights = {:016x}", sample_weights->hash())
                          : "sample_weights are unset",
@@ -159,7 +158,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
              "in training, the last step of an epoch is dropped or padded; choose kDrop or kPad");
   HORO_CHECK(!options.device.graph || options.loader.bad_samples == BadSamples::kFatal,
              "steps as graphs have fixed rows, so bad samples cannot be skipped; turn `graph` off");
-  HORO_CHECK(run_.total_steps > 0, "training for 0 epochs; choose at least 1");
+  HORO_CHECK(run_.total_steps > 0, "training for 0 epochs and 0 steps; choose at least 1 of either");
   HORO_CHECK(
       train_set.input() == test_set.input() && train_set.target() == test_set.target(),
       fmt::format("training samples have inputs {} and targets {}, test samples {} and {}; take "

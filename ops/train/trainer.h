@@ -21,12 +21,13 @@
 namespace horo::ops {
 
 struct TrainerOptions {
+  /// Passes over the training set. Has no effect if `steps` is set.
   std::uint64_t epochs = 1;
   /// Samples per step over all ranks; at least one per rank. Ranks get equal parts, up to one
   /// sample, and every sample has the same weight in the average.
   std::size_t global_batch = 128;
-  /// Stops training after this many steps, even within an epoch; 0: no limit.
-  std::uint64_t max_steps = 0;
+  /// Trains for this many steps, whatever the number of epochs; 0: for `epochs`.
+  std::uint64_t steps = 0;
   /// A new order of the samples in each epoch; false: the order of the data set.
   bool is_shuffled = true;
   /// Draws the samples of an epoch by weight, see SamplerOptions.

@@ -40,7 +40,7 @@ def expect_close(test, losses, expected):
 
 
 class Training(unittest.TestCase):
-    STEPS = ["--epochs", "1", "--max-steps", "50", "--global-batch", "64", "--seed", "1"]
+    STEPS = ["--steps", "50", "--global-batch", "64", "--seed", "1"]
 
     def train(self, ranks, *more):
         return hororun(ranks, "train_mnist", *self.STEPS, *more)[1]
@@ -57,7 +57,7 @@ class Training(unittest.TestCase):
                                                       "optimizer", "total"})
 
     def test_perceptron_losses_are_independent_of_rank_count(self):
-        steps = ["--max-steps", "40", "--global-batch", "64", "--seed", "1", "--model", "mlp"]
+        steps = ["--steps", "40", "--global-batch", "64", "--seed", "1", "--model", "mlp"]
         alone = hororun(1, "train_mnist", *steps)[1]["losses"]
         self.assertEqual(len(alone), 40)
         for ranks in (2, 4):
@@ -173,6 +173,11 @@ class CommandLines(unittest.TestCase):
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
             self.assertIn(f"{program}: {option} {value.split(',')[-1]}: the value must be {requirement}", done.stderr)
 
+    def test_epochs_and_steps_exclude_each_other(self):
+        done = self.run_program("train_mnist", "--epochs", "2", "--steps", "10")
+        self.assertEqual(done.returncode, 2)
+        self.assertEqual(done.stderr, "train_mnist: --epochs 2 and --steps 10 exclude each other; leave one out\n")
+
     def test_unknown_options_and_extra_arguments_are_rejected(self):
         for program in self.PROGRAMS:
             for arguments in (["--batch", "3"], ["word"]):
@@ -186,7 +191,7 @@ class Texts(unittest.TestCase):
     MODEL = ["--layers", "1", "--heads", "2", "--width", "16", "--window", "24", "--sample", "30"]
 
     def train(self, ranks, *more):
-        return hororun(ranks, "train_gpt", *self.MODEL, "--max-steps", "30", "--warm-up", "5", *more)
+        return hororun(ranks, "train_gpt", *self.MODEL, "--steps", "30", "--warm-up", "5", *more)
 
     # AdamW divides by the gradients, which amplifies rounding.
     def test_losses_are_independent_of_rank_count(self):
@@ -229,7 +234,7 @@ def png_bytes(width, height, grey):
 
 
 class Photographs(unittest.TestCase):
-    STEPS = ["--max-steps", "8", "--global-batch", "32", "--warm-up", "20"]
+    STEPS = ["--steps", "8", "--global-batch", "32", "--warm-up", "20"]
 
     def train(self, ranks, *more):
         return hororun(ranks, "train_cifar", *self.STEPS, *more)[1]

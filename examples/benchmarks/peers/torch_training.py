@@ -243,11 +243,10 @@ def train(options):
     inputs, labels = data.train
     batch = options["batch"]
     per_epoch = len(inputs) // batch
-    steps = options["epochs"] * per_epoch
-    last = min(steps, options["max_steps"] or steps)
+    steps = options["steps"] or options["epochs"] * per_epoch
     losses, times, exposed = [], [], []
     model.train()
-    for step in range(last):
+    for step in range(steps):
         if step % per_epoch == 0:
             order = torch.randperm(len(inputs))
         start = time.perf_counter()

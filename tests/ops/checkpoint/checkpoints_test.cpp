@@ -50,12 +50,12 @@ TEST_F(CheckpointsTest, KeepsTheNewestAndReportsTheCost) {
 TEST_F(CheckpointsTest, AreWrittenByTheClockOfRankZero) {
   training.batch_norm = true;
   training.checkpoints.every = {.time = 1ns};
-  training.trainer.max_steps = 6;
+  training.trainer.steps = 6;
   for (const TrainReport& report : training.run().reports)
     EXPECT_EQ(report.checkpoints.written, 6u);
   training.checkpoints.every = {.time = 1h};
   training.checkpoints.resume = true;
-  training.trainer.max_steps = 9;
+  training.trainer.steps = 9;
   for (const TrainReport& report : training.run().reports)
     EXPECT_EQ(report.checkpoints.written, 1u);  // at the end
   EXPECT_EQ(directory.complete().at(0), (CheckpointName{9, 2}));

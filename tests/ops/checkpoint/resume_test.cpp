@@ -129,7 +129,7 @@ TEST(Resume, ContinuesLocalStepsFromAgreedParameters) {
 // state of an unsharded run does.
 TEST(Resume, DividesShardsAgain) {
   CheckpointedTraining training{.ranks = 3, .with_adamw = true, .batch_norm = false};
-  training.trainer.max_steps = 40;
+  training.trainer.steps = 40;
   const std::vector<float> expected = training.run().reports[0].losses;
   for (const bool was_sharded : {true, false})
     for (const int ranks : {1, 2, 5})
@@ -138,13 +138,13 @@ TEST(Resume, DividesShardsAgain) {
         const observe::TemporaryDirectory directory;
         CheckpointedTraining first = training;
         first.checkpoints = {.directory = directory.path(), .every = {.steps = 8}};
-        first.trainer.max_steps = 16;
+        first.trainer.steps = 16;
         first.trainer.shard_optimizer = was_sharded;
         first.run();
         CheckpointedTraining second = first;
         second.ranks = ranks;
         second.checkpoints.resume = true;
-        second.trainer.max_steps = 24;
+        second.trainer.steps = 24;
         second.trainer.shard_optimizer = is_sharded;
         const TrainingResult resumed = second.run();
         ASSERT_EQ(resumed.error, "");
@@ -160,11 +160,11 @@ TEST(Resume, RefusesShardsOfAnotherOptimizer) {
   const observe::TemporaryDirectory directory;
   CheckpointedTraining training{.ranks = 2, .batch_norm = false};
   training.checkpoints = {.directory = directory.path(), .every = {.steps = 8}};
-  training.trainer.max_steps = 8;
+  training.trainer.steps = 8;
   training.trainer.shard_optimizer = true;
   training.run();
   training.checkpoints.resume = true;
-  training.trainer.max_steps = 16;
+  training.trainer.steps = 16;
   training.with_adamw = true;
   EXPECT_THAT(training.run().error,
               HasSubstr("resume with the same model and with the optimizer Sgd with momentum 0.9"));

@@ -77,7 +77,7 @@ TEST(TrainerCallbacks, AreCalledInOrder) {
     std::vector<std::string> calls;
     TrainerOptions options = options_with(
         {std::make_shared<Recorder>("a", calls), std::make_shared<Recorder>("b", calls)});
-    options.max_steps = 3;
+    options.steps = 3;
     options.evaluate_every = 2;
     (void)train(context, options);
     std::vector<std::string> expected;

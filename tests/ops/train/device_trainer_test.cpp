@@ -97,9 +97,9 @@ class CountingDevice : public device::HostDevice {
 TEST(DeviceTrainer, LoadsBatchesIntoAFewPinnedBlocks) {
   testing::run_ranks(2, [&](Context& context) {
     const auto device = std::make_shared<CountingDevice>();
-    const auto allocations_in = [&](std::uint64_t max_steps) {
+    const auto allocations_in = [&](std::uint64_t steps) {
       TrainerOptions options = small_device_options();
-      options.max_steps = max_steps;
+      options.steps = steps;
       options.loader.threads = 0;
       options.device.device = device.get();
       (void)SmallTraining().run(context, options);
@@ -112,9 +112,9 @@ TEST(DeviceTrainer, LoadsBatchesIntoAFewPinnedBlocks) {
 TEST(DeviceTrainer, CapturesAfterPlainStepsOnceForEachEpoch) {
   testing::run_ranks(2, [&](Context& context) {
     const auto device = std::make_shared<CountingDevice>();
-    const auto captures_in = [&](std::uint64_t max_steps, bool graph) {
+    const auto captures_in = [&](std::uint64_t steps, bool graph) {
       TrainerOptions options = small_device_options();
-      options.max_steps = max_steps;
+      options.steps = steps;
       options.device = {.device = device.get(), .graph = graph};
       const TrainReport report = SmallTraining().run(context, options);
       EXPECT_GT(report.median_step[StepPhase::kForward], 0);
@@ -266,7 +266,7 @@ TEST(DeviceTrainer, ResumesFromTheOptimizerState) {
       if (with_adamw) training.adamw = {.learning_rate = 0.01f, .beta2 = 0.9f};
       const auto optimizer = training.make_optimizer();
       TrainerOptions options = small_device_options();
-      options.max_steps = 5;
+      options.steps = 5;
       std::vector<float> losses;
       for (device::Device* where : {first, second}) {
         options.device.device = where;
@@ -397,7 +397,7 @@ TEST(DeviceTrainer, NamesDifferingOptionsOnEveryRank) {
     SmallTraining faster;
     faster.sgd.learning_rate = is_other ? 0.05f : 0.1f;
     options = small_device_options();
-    options.max_steps = 2;
+    options.steps = 2;
     options.learning_rate = LearningRateSchedule{.base_rate = 0.1f};
     EXPECT_EQ(message_of(std::move(faster), options), "no error");
   });

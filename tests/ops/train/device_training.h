@@ -74,7 +74,7 @@ inline void compare_other_networks_with_host(device::Device& device, Context& co
   const auto train = [&](const auto& make_model, device::Device* where, std::uint64_t steps) {
     TrainerOptions options = small_device_options();
     options.epochs = 1;
-    options.max_steps = steps;
+    options.steps = steps;
     options.device.device = where;
     SmallTraining training;
     training.model = make_model();

@@ -92,10 +92,20 @@ TEST(Trainer, AugmentsOnlyTrainingSamples) {
   expect_close(train(3, options)[0].losses, alone.losses);
 }
 
+TEST(Trainer, StepsMayEndInAnyEpoch) {
+  auto options = small_options();
+  options.steps = 45;
+  for (const auto& report : train(2, options)) {
+    EXPECT_EQ(report.losses.size(), 45u);
+    EXPECT_EQ(report.epochs, 3u);
+    EXPECT_FALSE(report.was_stopped);
+  }
+}
+
 TEST(Trainer, WeighsSamplesEquallyInUnevenBatches) {
   auto options = small_options();
   options.global_batch = 10;
-  options.max_steps = 30;
+  options.steps = 30;
   const auto alone = train(1, options)[0];
   EXPECT_EQ(alone.losses.size(), 30u);
   for (const int ranks : {3, 4}) expect_close(train(ranks, options)[0].losses, alone.losses);
@@ -127,7 +137,7 @@ TEST(Trainer, DrawsSamplesByWeight) {
 
 TEST(Trainer, RandomLayersDoNotDependOnTheNumberOfRanks) {
   auto options = small_options();
-  options.max_steps = 25;
+  options.steps = 25;
   const auto alone = train(1, options, 0.3f)[0];
   expect_close(train(2, options, 0.3f)[0].losses, alone.losses);
 }
@@ -215,7 +225,7 @@ TEST(Trainer, LearnsFromRoundedGradients) {
 
 TEST(Trainer, AccumulatedPassesMatchWholeBatches) {
   auto options = small_options();
-  options.max_steps = 30;
+  options.steps = 30;
   options.global_batch = 26;  // the parts have different sizes
   for (const ReduceOp op : {ReduceOp::kAverage, ReduceOp::kAdasum}) {
     options.gradient_op = op;
@@ -334,7 +344,7 @@ TEST(Trainer, StartsFromTheParametersOfRankZero) {
     initialise(*model, static_cast<std::uint64_t>(100 + context.rank()));
     Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
     auto options = small_options();
-    options.max_steps = 2;
+    options.steps = 2;
     // run() ends with a comparison of the parameters.
     EXPECT_NO_THROW(Trainer(context, *model, optimizer, kTrainSet, kTestSet, options).run());
   });
@@ -375,7 +385,7 @@ TEST(Trainer, EvaluatesAfterStepsOnRequest) {
   std::size_t size = 0;
   std::FILE* file = open_memstream(&text, &size);
   auto options = small_options();
-  options.max_steps = 25;
+  options.steps = 25;
   options.evaluate_every = 10;
   options.progress = {.file = file};
   (void)train(2, options);
@@ -418,7 +428,7 @@ TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
          o.sample_weights = std::make_shared<WeightedDraw>(std::vector<double>(480, 1.0));
        }},
       {"last_batch = 2", [](auto& o) { o.last_batch = LastBatch::kPad; }},
-      {"max_steps = 4", [](auto& o) { o.max_steps = 4; }},
+      {"steps = 4", [](auto& o) { o.steps = 4; }},
       {"warm_up_steps 7",
        [](auto& o) { o.learning_rate = LearningRateSchedule{.warm_up_steps = 7}; }},
       {"gradient_op = adasum", [](auto& o) { o.gradient_op = ReduceOp::kAdasum; }},

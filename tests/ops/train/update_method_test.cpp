@@ -103,7 +103,7 @@ TEST(ShardedOptimizer, TrainsWithTheSameBits) {
 TEST(ShardedOptimizer, TrainsAlikeBetweenNodes) {
   const testing::RunOptions nodes{.environment = {"HORO_RANKS_PER_NODE=2"}};
   TrainerOptions options = method_options();
-  options.max_steps = 12;
+  options.steps = 12;
   const auto plain = train_with(5, options, adamw(), nodes);
   options.shard_optimizer = true;
   for (const MethodResult& result : train_with(5, options, adamw(), nodes))
@@ -114,7 +114,7 @@ TEST(ShardedOptimizer, TrainsAlikeBetweenNodes) {
 
 TEST(ShardedOptimizer, DividesTheMemoryOfStates) {
   TrainerOptions options = method_options();
-  options.max_steps = 2;
+  options.steps = 2;
   const std::uint64_t whole = train_with(1, options, adamw())[0].report.optimizer_state.bytes;
   options.shard_optimizer = true;
   for (const int ranks : {1, 3}) {
