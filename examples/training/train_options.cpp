@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <limits>
 #include <sstream>
@@ -43,6 +44,23 @@ po::typed_value<std::string>* steps_value(TrainOptions& options) {
         static_cast<std::uint64_t>(horo::examples::parse_count("steps", text, 1, kMostSteps));
   };
   return po::value<std::string>()->value_name("N")->notifier(store);
+}
+
+// "equal", "auto" or "2,1".
+po::typed_value<std::string>* batch_weights_value(TrainOptions& options) {
+  const auto store = [&options](const std::string& text) {
+    options.batch_weights.clear();
+    options.batch_weights_auto = text == "auto";
+    if (text == "equal" || text == "auto") return;
+    for (std::size_t begin = 0; begin <= text.size();) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      options.batch_weights.push_back(
+          horo::examples::parse_number<double>("batch-weights", text.substr(begin, end - begin),
+                                               "above 0", [](double x) { return x > 0; }));
+      begin = end + 1;
+    }
+  };
+  return po::value<std::string>()->value_name("X,X...")->default_value("equal")->notifier(store);
 }
 
 void add_loader_options(po::options_description& description, TrainOptions& options) {
@@ -107,6 +125,12 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "train for this many steps, in place of --epochs; the learning rate falls until then");
   add("global-batch", count_value(options.global_batch, "global-batch", 1, kMostSamples),
       "samples per step, over all ranks");
+  add("batch-weights", batch_weights_value(options),
+      "parts of the ranks in a step: equal, one weight per rank such as 2,1, or auto, by their "
+      "measured speed");
+  add("batch-weights-every",
+      count_value(options.batch_weights_every, "batch-weights-every", 1, kMostSteps),
+      "steps between measurements with --batch-weights auto");
   add("op", name_value(options.op, "op", {"average", "adasum"}),
       "how the gradients of the ranks are combined: average or adasum");
   add("accumulate", count_value(options.accumulate, "accumulate", 1, kMostSamples),

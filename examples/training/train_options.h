@@ -18,6 +18,9 @@ struct TrainOptions {
   std::uint64_t epochs = 3;
   std::uint64_t steps = 0;  ///< if not 0, in place of `epochs`
   std::size_t global_batch = 128;
+  std::vector<double> batch_weights{};  ///< empty: equal
+  bool batch_weights_auto = false;
+  std::uint64_t batch_weights_every = 20;
   std::string op = "average";  ///< or "adasum"
   Recipe recipe{};
   std::uint64_t seed = 1;

@@ -69,6 +69,9 @@ struct Job {
     TrainerOptions trainer{
         .epochs = options.epochs,
         .global_batch = options.global_batch,
+        .shares = {.weights = options.batch_weights,
+                   .automatic = options.batch_weights_auto,
+                   .every = options.batch_weights_every},
         .steps = options.steps,
         .is_shuffled = options.order == "random",
         .last_batch = options.last_batch == "pad" ? LastBatch::kPad : LastBatch::kDrop,
@@ -156,6 +159,13 @@ void check(const TrainOptions& options) {
   HORO_CHECK(
       options.recipe.update == "sync" || (options.device == "cpu" && options.op == "average"),
       fmt::format("--update {} is for --device cpu and --op average", options.recipe.update));
+  HORO_CHECK(
+      options.op == "average" || (options.batch_weights.empty() && !options.batch_weights_auto),
+      "--batch-weights is for --op average");
+  HORO_CHECK(
+      !options.batch_weights_auto || (!options.graph && !options.sync_batch_norm),
+      "--batch-weights auto cannot measure the ranks with --graph or --sync-batch-norm; give "
+      "a weight per rank");
   HORO_CHECK(!options.graph || options.bad_samples == "fatal",
              "--bad-samples skip and --graph exclude each other");
   HORO_CHECK(!options.checkpoints.resume || !options.checkpoints.directory.empty(),

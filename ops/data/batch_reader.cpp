@@ -95,7 +95,7 @@ Batch BatchReader::read(std::uint64_t step) {
   const std::int64_t cpu_start = thread_cpu_nanoseconds();
   Batch batch{.where = sampler_.locate(step), .is_pinned = options_.allocate_pinned != nullptr};
   const std::vector<std::uint64_t> samples = sampler_.samples(batch.where);
-  batch.padding = sampler_.local_padding(batch.where.step);
+  batch.padding = sampler_.local_padding(batch.where);
   batch.pixel_scales = pixel_scales_;
   batch.inputs = allocate(samples.size(), input());
   batch.targets = allocate(samples.size(), dataset_.target());

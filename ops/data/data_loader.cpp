@@ -49,7 +49,7 @@ void DataLoader::fill_slots(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   for (;;) {
     const auto has_room = [this] {
-      return slots_.size() < depth_.batches() && to_take_ + slots_.size() < last_;
+      return !is_held_ && slots_.size() < depth_.batches() && to_take_ + slots_.size() < last_;
     };
     if (!slot_taken_.wait(lock, stop, has_room)) return;
     const std::uint64_t step = to_take_ + slots_.size();
@@ -104,6 +104,20 @@ void DataLoader::restart(std::uint64_t first, std::uint64_t last) {
   slots_.clear();
   to_take_ = first;
   last_ = std::max(first, last);
+  slot_taken_.notify_all();
+}
+
+std::uint64_t DataLoader::hold() {
+  const std::lock_guard lock(mutex_);
+  is_held_ = true;
+  return to_take_ + slots_.size();
+}
+
+void DataLoader::release() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_held_ = false;
+  }
   slot_taken_.notify_all();
 }
 

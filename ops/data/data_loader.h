@@ -67,6 +67,11 @@ class DataLoader {
   /// that a thread is loading. Not after next() has thrown.
   void restart(std::uint64_t first, std::uint64_t last);
 
+  /// Begins no further step until release(). Returns the first step that is not begun. Its batch
+  /// and those of the steps after it follow a later GlobalSampler::set_shares().
+  std::uint64_t hold();
+  void release();
+
   /// The position of the next batch: what a checkpoint stores.
   SamplePosition position() const { return sampler_.position(to_take_); }
   LoaderReport report() const;
@@ -96,6 +101,7 @@ class DataLoader {
   PrefetchDepth depth_;
   std::uint64_t to_take_;  // the next step for the consumer
   std::uint64_t last_;
+  bool is_held_ = false;
   std::deque<Slot> slots_;  // of the steps from to_take_ that threads have begun
 
   std::vector<std::jthread> threads_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
@@ -75,10 +76,9 @@ std::uint64_t WeightedDraw::hash() const {
 }
 
 GlobalSampler::GlobalSampler(const SamplerOptions& options, int rank, int ranks)
-    : options_(options),
-      rank_(static_cast<std::uint64_t>(rank)),
-      ranks_(static_cast<std::uint64_t>(ranks)) {
+    : options_(options), rank_(rank), ranks_(ranks) {
   HORO_CHECK(ranks > 0 && rank >= 0 && rank < ranks, fmt::format("rank {} of {}", rank, ranks));
+  shares_.emplace_back(0, BatchShares(ranks));
   HORO_CHECK(options.global_batch > 0, "the global batch is 0; it must be at least 1");
   HORO_CHECK(!options.weights || options.is_shuffled,
              "samples are drawn by weight, so the order must be shuffled");
@@ -106,29 +106,48 @@ std::size_t GlobalSampler::row_count(std::uint64_t step) const {
   return options_.last_batch == LastBatch::kPad ? options_.global_batch : count;
 }
 
-std::size_t GlobalSampler::local_count(std::uint64_t step) const {
-  const std::size_t count = row_count(step);
-  return count / ranks_ + (rank_ < count % ranks_ ? 1 : 0);
+// The steps are few between two calls of set_shares(), so the search begins with the latest one.
+BatchShares::Part GlobalSampler::part_of(const EpochStep& where) const {
+  const std::size_t rows = row_count(where.step);
+  const std::lock_guard lock(mutex_);
+  auto shares = shares_.rbegin();
+  while (shares->first > count_of(where) && std::next(shares) != shares_.rend()) ++shares;
+  return shares->second.part(rank_, rows);
 }
 
-std::size_t GlobalSampler::largest_local_count() const { return local_count(0); }
-
-// The first row of this rank in the global batch.
-std::uint64_t GlobalSampler::first_row(std::uint64_t step) const {
-  const std::size_t count = row_count(step);
-  return rank_ * (count / ranks_) + std::min<std::uint64_t>(rank_, count % ranks_);
+// A loader that reads ahead needs the shares before the latest call, but none before those.
+void GlobalSampler::set_shares(std::uint64_t first, BatchShares shares) {
+  HORO_CHECK(shares.ranks() == static_cast<std::size_t>(ranks_),
+             fmt::format("{} batch weights for {} ranks; give one weight per rank", shares.ranks(),
+                         ranks_));
+  constexpr std::size_t kMostShares = 4;
+  const std::lock_guard lock(mutex_);
+  HORO_CHECK(first >= shares_.back().first,
+             fmt::format("batch shares from step {} follow those from step {}; the steps must "
+                         "ascend",
+                         first, shares_.back().first));
+  shares_.emplace_back(first, std::move(shares));
+  if (shares_.size() > kMostShares) shares_.erase(shares_.begin());
 }
 
-std::size_t GlobalSampler::local_padding(std::uint64_t step) const {
-  const std::uint64_t first = first_row(step), end = first + local_count(step);
-  return end - std::clamp<std::uint64_t>(global_count(step), first, end);
+std::size_t GlobalSampler::local_count(const EpochStep& where) const {
+  return part_of(where).count;
+}
+
+std::size_t GlobalSampler::largest_local_count() const { return local_count({}); }
+
+std::size_t GlobalSampler::local_padding(const EpochStep& where) const {
+  const BatchShares::Part part = part_of(where);
+  const std::uint64_t end = part.first + part.count;
+  return end - std::clamp<std::uint64_t>(global_count(where.step), part.first, end);
 }
 
 // A global batch is a run of positions in the order of the epoch, and each rank takes consecutive
 // positions of it. The set of samples in a step therefore does not depend on the number of ranks.
 std::vector<std::uint64_t> GlobalSampler::samples(const EpochStep& where) const {
-  const std::uint64_t first = where.step * options_.global_batch + first_row(where.step);
-  std::vector<std::uint64_t> indices(local_count(where.step));
+  const BatchShares::Part part = part_of(where);
+  const std::uint64_t first = where.step * options_.global_batch + part.first;
+  std::vector<std::uint64_t> indices(part.count);
   for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = (first + i) % options_.dataset_size;
   if (options_.weights) {
     for (auto& index : indices) index = options_.weights->draw(options_.seed, where.epoch, index);

@@ -4,8 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
+
+#include "ops/data/batch_shares.h"
 
 namespace horo::ops {
 
@@ -99,10 +103,10 @@ struct SamplePosition {
 /// r takes the r-th contiguous part of them. The samples of a step therefore do not depend on the
 /// number of ranks, and training can resume at any (epoch, step) without replay.
 ///
-/// If the number of
-/// ranks does not divide the rows of a step, the first ranks take one more; a part may be empty.
-/// Averages over ranks must then be weighted: if each rank divides its sum over counted samples by
-/// global_count() / ranks, the average over the ranks is exact. Immutable after construction.
+/// The parts are equal, or divided by set_shares(). If the number of ranks does not divide the rows
+/// of a step, the first ranks take one more; a part may be empty. Averages over ranks must then be
+/// weighted: if each rank divides its sum over counted samples by global_count() / ranks, the
+/// average over the ranks is exact. Thread-safe.
 class GlobalSampler {
  public:
   /// Throws InvalidArgument for a rank outside 0 ... ranks - 1, a global batch of 0, or options
@@ -113,12 +117,17 @@ class GlobalSampler {
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   /// Samples of step `step` over all ranks, without padding.
   std::size_t global_count(std::uint64_t step) const;
-  /// Samples of step `step` on this rank, with padding.
-  std::size_t local_count(std::uint64_t step) const;
-  /// The largest local_count().
+  /// Samples of a step on this rank, with padding.
+  std::size_t local_count(const EpochStep& where) const;
+  /// The largest local_count() with the parts of step 0.
   std::size_t largest_local_count() const;
-  /// How many of them, at the end, are padding.
-  std::size_t local_padding(std::uint64_t step) const;
+  /// How many of the samples of a step on this rank, at the end, are padding.
+  std::size_t local_padding(const EpochStep& where) const;
+
+  /// Divides the steps from number `first` on, see locate(), by `shares`. No part of these steps
+  /// may have been computed before. All ranks must make equal calls, with ascending `first`. Throws
+  /// InvalidArgument for another number of ranks.
+  void set_shares(std::uint64_t first, BatchShares shares);
 
   /// Indices in the data set of the samples of this rank, with padding. Throws InvalidArgument if
   /// where.step is not below steps_per_epoch().
@@ -141,12 +150,14 @@ class GlobalSampler {
 
  private:
   std::size_t row_count(std::uint64_t step) const;
-  std::uint64_t first_row(std::uint64_t step) const;
+  BatchShares::Part part_of(const EpochStep& where) const;
 
   SamplerOptions options_;
-  std::uint64_t rank_;
-  std::uint64_t ranks_;
+  int rank_;
+  int ranks_;
   std::uint64_t steps_per_epoch_;
+  mutable std::mutex mutex_;                                   // guards shares_
+  std::vector<std::pair<std::uint64_t, BatchShares>> shares_;  // with the first step of each
 };
 
 }  // namespace horo::ops

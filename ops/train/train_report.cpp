@@ -43,6 +43,7 @@ std::string to_json(const TrainReport& report) {
   json["steps"] = report.steps;
   json["was_stopped"] = report.was_stopped;
   json["global_batch"] = report.global_batch;
+  json["batch_shares"] = report.batch_shares;
   json["test_accuracy"] = report.test_accuracy;
   json["test_loss"] = report.test_loss;
   json["losses"] = report.losses;

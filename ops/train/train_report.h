@@ -34,6 +34,8 @@ struct TrainReport {
   std::uint64_t steps = 0;       ///< of this run
   bool was_stopped = false;      ///< before all epochs or steps
   std::uint64_t global_batch = 0;
+  /// Samples of each rank in a step, at the end.
+  std::vector<std::size_t> batch_shares;
   double test_accuracy = 0;       ///< 0 to 1, after the last step; 0 for a loss without classes
   double test_loss = 0;           ///< mean over the targets, after the last step
   std::vector<float> losses;      ///< of every step, over all ranks
@@ -53,11 +55,12 @@ struct TrainReport {
 };
 
 /// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
-/// test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms (data_wait, forward,
-/// backward, exposed_communication, optimizer, total: medians), control_messages_per_step,
-/// clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch, waited_ms, reading_ms,
-/// reading_cpu_ms), compression_rate, compression_error (relative_error()), checkpoints (written,
-/// failed, bytes, training_waited_ms, write_ms), optimizer_state (bytes, whole_bytes).
+/// batch_shares, test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms
+/// (data_wait, forward, backward, exposed_communication, optimizer, total: medians),
+/// control_messages_per_step, clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch,
+/// waited_ms, reading_ms, reading_cpu_ms), compression_rate, compression_error (relative_error()),
+/// checkpoints (written, failed, bytes, training_waited_ms, write_ms), optimizer_state (bytes,
+/// whole_bytes).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -1,12 +1,10 @@
 #include "ops/train/trainer.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -38,10 +36,6 @@ std::vector<Batch> split_batch(Batch batch, std::size_t parts) {
   return result;
 }
 
-std::string describe(const SampleForm& form) {
-  return fmt::format("{} {}", name_of(form.type), form.shape.to_string());
-}
-
 SamplerOptions sampler_options(const Dataset& dataset, const TrainerOptions& options) {
   return {.dataset_size = dataset.size(),
           .global_batch = options.global_batch,
@@ -57,53 +51,6 @@ ProgressOptions progress_options(const Context& context, const TrainerOptions& o
 
 std::uint64_t count_steps(const GlobalSampler& sampler, const TrainerOptions& options) {
   return options.steps > 0 ? options.steps : options.epochs * sampler.steps_per_epoch();
-}
-
-std::string describe_schedule(const std::optional<LearningRateSchedule>& schedule) {
-  if (!schedule) return "the optimizer's";
-  const auto& [decay, base_rate, warm_up_steps, start_rate, milestones, step_factor, total_steps,
-               final_rate, power] = *schedule;
-  return fmt::format(
-      "{{decay {}, base_rate {}, warm_up_steps {}, start_rate {}, milestones [{}], step_factor {}, "
-      "total_steps {}, final_rate {}, power {}}}",
-      static_cast<int>(decay), base_rate, warm_up_steps, start_rate, fmt::join(milestones, ", "),
-      step_factor, total_steps, final_rate, power);
-}
-
-// The options that decide the steps, the collectives and the results. They must be equal on all
-// ranks.
-std::vector<std::string> describe_options(const TrainerOptions& options, const Dataset& train_set,
-                                          const Dataset& test_set) {
-  // The structured binding names every field, so that a new field does not compile until it is
-  // handled here. The gradient exchange compares `compression` and `wire`. `loader` and `progress`
-  // may differ.
-  const auto& [epochs, global_batch, steps, is_shuffled, sample_weights, last_batch,
-               learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
-               compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, local_steps,
-               loss, device, progress, callbacks] = options;
-  return {fmt::format("epochs = {}", epochs),
-          fmt::format("global_batch = {}", global_batch),
-          fmt::format("steps = {}", steps),
-          fmt::format("is_shuffled = {}", is_shuffled),
-          sample_weights ? fmt::format("sample_weights = {:016x}", sample_weights->hash())
-                         : "sample_weights are unset",
-          fmt::format("last_batch = {}", static_cast<int>(last_batch)),
-          fmt::format("learning_rate = {}", describe_schedule(learning_rate)),
-          fmt::format("gradient_op = {}", name_of(gradient_op)),
-          fmt::format("seed = {}", seed),
-          fmt::format("evaluate_every = {}", evaluate_every),
-          fmt::format("evaluation_batch = {}", evaluation_batch),
-          fmt::format("accumulate = {}", accumulate),
-          clip_norm ? fmt::format("clip_norm = {}", *clip_norm) : "clip_norm is unset",
-          fmt::format("max_skipped = {}", max_skipped),
-          fmt::format("shard_optimizer = {}", shard_optimizer),
-          "local_steps = " + describe(local_steps),
-          fmt::format("loss = {}", loss->describe()),
-          device.device == nullptr ? "device is unset" : "device is set",
-          fmt::format("device.graph = {}", device.graph),
-          fmt::format("callbacks = {}", callbacks.size()),
-          fmt::format("training samples = {}", train_set.size()),
-          fmt::format("test samples = {}", test_set.size())};
 }
 
 // With `all`, waits for the outcomes of all steps.
@@ -134,6 +81,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
       options_(options),
       sampler_(sampler_options(train_set, options), context.rank(), context.size()),
       test_sampler_(evaluation_sampler(context, test_set, options.evaluation_batch)),
+      balance_(context, options.shares, sampler_, test_sampler_, options.accumulate),
       display_(progress_options(context, options)),
       run_{.context = context,
            .model = model,
@@ -144,28 +92,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
            .total_steps = count_steps(sampler_, options)},
       phase_scopes_(context),
       control_messages_(context) {
-  const auto ranks = static_cast<std::size_t>(context.size());
-  HORO_CHECK(
-      options.global_batch >= ranks,
-      fmt::format("a global batch of {} leaves some of the {} ranks without a sample; choose a "
-                  "global batch of at least {}, or fewer ranks",
-                  options.global_batch, ranks, ranks));
-  HORO_CHECK(options.accumulate > 0 && options.global_batch >= ranks * options.accumulate,
-             fmt::format("a global batch of {} cannot be cut into {} passes on each of {} ranks; "
-                         "accumulate over fewer",
-                         options.global_batch, options.accumulate, ranks));
-  HORO_CHECK(options.last_batch != LastBatch::kPartial,
-             "in training, the last step of an epoch is dropped or padded; choose kDrop or kPad");
-  HORO_CHECK(!options.device.graph || options.loader.bad_samples == BadSamples::kFatal,
-             "steps as graphs have fixed rows, so bad samples cannot be skipped; turn `graph` off");
-  HORO_CHECK(run_.total_steps > 0, "training for 0 epochs and 0 steps; choose at least 1 of either");
-  HORO_CHECK(
-      train_set.input() == test_set.input() && train_set.target() == test_set.target(),
-      fmt::format("training samples have inputs {} and targets {}, test samples {} and {}; take "
-                  "both from one set",
-                  describe(train_set.input()), describe(train_set.target()),
-                  describe(test_set.input()), describe(test_set.target())));
-  HORO_CHECK(options.loss != nullptr, "no loss is set; choose one, such as CrossEntropy");
+  check_options(options, context.size(), train_set, test_set);
 }
 
 TrainReport Trainer::run() {
@@ -213,7 +140,9 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
     control_messages_.begin_step();
     timer_.begin_step(StepPhase::kDataWait);
     phase_scopes_.enter(StepPhase::kDataWait);
-    train_step(loader.next().value(), replica);
+    Batch batch = loader.next().value();
+    const std::size_t rows = batch.rows();
+    train_step(std::move(batch), replica);
     ++run_.steps;
     const bool is_evaluated = is_evaluated_after(run_.steps);
     const std::vector<StepOutcome> outcomes = outcomes_of(replica, is_evaluated);
@@ -221,7 +150,10 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
     phase_scopes_.leave();
     control_messages_.end_step();
     training_ms_ += timer_.latest().total_ms;
+    balance_.add_step(rows, timer_.latest(), options_.device.device != nullptr);
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
+    if (run_.steps < run_.total_steps)
+      if (const auto change = balance_.after_step(run_.steps, loader)) display_.print(*change);
     if (is_evaluated && !is_stopped_) evaluate_model(replica, test_loader, report);
     run_.is_ending = is_stopped_ || run_.steps == run_.total_steps;
     for (const auto& callback : options_.callbacks) callback->after_step(run_);
@@ -276,7 +208,10 @@ void Trainer::enter(StepPhase phase) {
 // Outcomes are equal on all ranks, so all ranks skip the step, stop, or fail.
 void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
   report.losses.push_back(outcome.loss);
-  if (outcome.times) device_timer_.add(*outcome.times);
+  if (outcome.times) {
+    device_timer_.add(*outcome.times);
+    balance_.add_device_times(*outcome.times);
+  }
   clipped_ += outcome.was_clipped ? 1 : 0;
   const std::uint64_t step = ++outcomes_;
   const bool may_skip = options_.max_skipped > 0;
@@ -360,6 +295,7 @@ void Trainer::complete(Replica& replica, TrainReport& report) {
   report.first_step = first_step_;
   report.was_stopped = run_.steps < run_.total_steps;
   if (run_.steps > 0) report.epochs = sampler_.locate(run_.steps - 1).epoch + 1;
+  report.batch_shares = balance_.counts();
   report.clipped_steps = clipped_;
   report.skipped_steps = skipped_;
   if (report.steps > 0)

@@ -108,13 +108,13 @@ TEST(Resume, ContinuesLocalStepsFromAgreedParameters) {
     const observe::TemporaryDirectory directory;
     CheckpointedTraining run{.ranks = 2, .batch_norm = false, .dropout = 0};
     run.checkpoints = {.directory = directory.path(), .every = {.steps = 16}};
-    run.trainer.max_steps = 16;
+    run.trainer.steps = 16;
     run.trainer.local_steps = before;
     const TrainReport first = run.run().reports[0];
     run.checkpoints.resume = true;
     run.ranks = ranks;
     run.trainer.local_steps = after;
-    run.trainer.max_steps = 32;
+    run.trainer.steps = 32;
     const TrainingResult second = run.run();
     ASSERT_EQ(second.error, "");
     EXPECT_EQ(second.reports[0].losses.size(), 16u);
@@ -154,6 +154,28 @@ TEST(Resume, DividesShardsAgain) {
             EXPECT_NEAR(report.losses[i], expected[16 + i], 1e-4f * expected[16 + i]);
         }
       }
+}
+
+// A checkpoint has the number of steps, which are whole global batches.
+TEST(Resume, ContinuesWithOtherBatchShares) {
+  CheckpointedTraining training{.ranks = 1, .batch_norm = false};
+  const std::vector<float> expected = training.run().reports[0].losses;
+  const observe::TemporaryDirectory directory;
+  training.checkpoints.directory = directory.path();
+  training.ranks = 2;
+  training.trainer.shares.weights = {3, 1};
+  training.stop_at = 13;
+  (void)training.run();
+  training.checkpoints.resume = true;
+  training.ranks = 3;
+  training.trainer.shares = {.weights = {1, 2, 1}, .automatic = true, .every = 4};
+  training.stop_at = 0;
+  const TrainingResult resumed = training.run();
+  ASSERT_EQ(resumed.error, "");
+  const std::vector<float>& losses = resumed.reports[0].losses;
+  ASSERT_EQ(losses.size(), 27u);
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[13 + i], 1e-4f * expected[13 + i]);
 }
 
 TEST(Resume, RefusesShardsOfAnotherOptimizer) {

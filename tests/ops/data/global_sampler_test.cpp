@@ -20,7 +20,7 @@ std::vector<std::uint64_t> step_of_job(const SamplerOptions& options, int ranks,
   for (int rank = 0; rank < ranks; ++rank) {
     const GlobalSampler sampler(options, rank, ranks);
     const auto part = sampler.samples(where);
-    EXPECT_EQ(part.size(), sampler.local_count(where.step));
+    EXPECT_EQ(part.size(), sampler.local_count(where));
     all.insert(all.end(), part.begin(), part.end());
   }
   return all;
@@ -74,11 +74,11 @@ TEST(GlobalSampler, GivesTheFirstRanksOneSampleMore) {
       .dataset_size = 12, .global_batch = 7, .last_batch = LastBatch::kPartial};
   std::vector<std::size_t> full;
   for (int rank = 0; rank < 3; ++rank)
-    full.push_back(GlobalSampler(options, rank, 3).local_count(0));
+    full.push_back(GlobalSampler(options, rank, 3).local_count({0, 0}));
   EXPECT_THAT(full, testing::ElementsAre(3, 2, 2));
   std::vector<std::size_t> partial;
   for (int rank = 0; rank < 8; ++rank)
-    partial.push_back(GlobalSampler(options, rank, 8).local_count(1));
+    partial.push_back(GlobalSampler(options, rank, 8).local_count({0, 1}));
   EXPECT_THAT(partial, testing::ElementsAre(1, 1, 1, 1, 1, 0, 0, 0));
 }
 
@@ -109,8 +109,8 @@ TEST(GlobalSampler, PadsTheLastStepWithSamplesOfWeightZero) {
           for (int rank = 0; rank < ranks; ++rank) {
             const GlobalSampler sampler(options, rank, ranks);
             const auto samples = sampler.samples({1, step});
-            const std::size_t real = samples.size() - sampler.local_padding(step);
-            ASSERT_EQ(samples.size(), sampler.local_count(step));
+            const std::size_t real = samples.size() - sampler.local_padding({1, step});
+            ASSERT_EQ(samples.size(), sampler.local_count({1, step}));
             counted.insert(counted.end(), samples.begin(),
                            samples.begin() + static_cast<std::ptrdiff_t>(real));
             rows += samples.size();

@@ -19,6 +19,7 @@ TrainReport example() {
       .steps = 2,
       .was_stopped = true,
       .global_batch = 128,
+      .batch_shares = {80, 48},
       .test_accuracy = 0.9875,
       .losses = {2.25f, 0.5f},
       .param_hash = "00ff00ff00ff00ff",
@@ -43,6 +44,7 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("steps"), 2);
   EXPECT_EQ(json.at("was_stopped"), true);
   EXPECT_EQ(json.at("global_batch"), 128);
+  EXPECT_EQ(json.at("batch_shares"), (std::vector<int>{80, 48}));
   EXPECT_EQ(json.at("test_accuracy"), 0.9875);
   EXPECT_EQ(json.at("losses"), (std::vector<double>{2.25, 0.5}));
   EXPECT_EQ(json.at("param_hash"), "00ff00ff00ff00ff");

@@ -428,6 +428,12 @@ TEST(Trainer, NamesDifferingTrainerOptionsOnEveryRank) {
          o.sample_weights = std::make_shared<WeightedDraw>(std::vector<double>(480, 1.0));
        }},
       {"last_batch = 2", [](auto& o) { o.last_batch = LastBatch::kPad; }},
+      {"shares.weights = [1, 2, 1]",
+       [](auto& o) {
+         o.shares.weights = {1, 2, 1};
+       }},
+      {"shares.automatic = true", [](auto& o) { o.shares.automatic = true; }},
+      {"shares.every = 3", [](auto& o) { o.shares.every = 3; }},
       {"steps = 4", [](auto& o) { o.steps = 4; }},
       {"warm_up_steps 7",
        [](auto& o) { o.learning_rate = LearningRateSchedule{.warm_up_steps = 7}; }},

@@ -1,0 +1,150 @@
+#include "ops/train/batch_balance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "horo/device/host/host_device.h"
+#include "horo/testing.h"
+#include "ops/backend/cpu/threads.h"
+#include "ops/optim/sgd.h"
+#include "ops/train/trainer.h"
+#include "tests/ops/train/small_task.h"
+
+namespace horo::ops {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(BalancedWeights, AreTheSpeedsOfTheRanks) {
+  const std::vector<double> ms{1, 2, 4};
+  const std::vector<std::size_t> counts{8, 8, 8};
+  EXPECT_THAT(balanced_weights(ms, counts, 1).value(), ElementsAre(1, 0.5, 0.25));
+}
+
+TEST(BalancedWeights, IgnoreASmallGain) {
+  const std::vector<std::size_t> counts{50, 50};
+  EXPECT_FALSE(balanced_weights(std::vector{1.0, 1.08}, counts, 1));
+  EXPECT_TRUE(balanced_weights(std::vector{1.0, 1.12}, counts, 1));
+}
+
+// The parts are whole samples, so a gain of less than one sample is none.
+TEST(BalancedWeights, IgnoreAGainThatNoWholeSampleHas) {
+  EXPECT_FALSE(balanced_weights(std::vector{1.0, 1.3}, std::vector<std::size_t>{3, 2}, 1));
+  EXPECT_FALSE(balanced_weights(std::vector{1.0, 50.0}, std::vector<std::size_t>{2, 2}, 2));
+}
+
+TrainerOptions balance_options() {
+  return {.epochs = 2, .global_batch = 24, .seed = 5, .evaluation_batch = 64};
+}
+
+struct BalanceRun {
+  std::vector<TrainReport> reports;
+  std::string shown;  // by rank 0
+};
+
+// The last rank needs `delay` longer for each sample.
+BalanceRun train_unequal(int ranks, TrainerOptions options,
+                         std::chrono::microseconds delay = std::chrono::microseconds(0),
+                         bool on_device = false) {
+  static const BarsDataset train_set(480, 1), test_set(150, 2);
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* const file = open_memstream(&text, &size);
+  BalanceRun run{.reports = std::vector<TrainReport>(static_cast<std::size_t>(ranks)), .shown = {}};
+  options.progress.file = file;
+  options.loader.threads = delay.count() > 0 ? 0 : 2;
+  testing::run_ranks(ranks, [&](Context& context) {
+    set_compute_threads(1);
+    const device::HostDevice::Options stand_in{};
+    const auto device = std::make_shared<device::HostDevice>(stand_in);
+    TrainerOptions own = options;
+    if (on_device) own.device.device = device.get();
+    if (context.rank() == ranks - 1 && delay.count() > 0)
+      own.loader.augmentation = [delay](auto, auto, auto) { std::this_thread::sleep_for(delay); };
+    const auto model = make_small_model(0.1f);
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    run.reports[static_cast<std::size_t>(context.rank())] =
+        Trainer(context, *model, optimizer, train_set, test_set, own).run();
+  });
+  std::fclose(file);
+  run.shown.assign(text, size);
+  std::free(text);
+  return run;
+}
+
+void expect_same_curve(const TrainReport& report, const TrainReport& expected) {
+  ASSERT_EQ(report.losses.size(), expected.losses.size());
+  for (std::size_t i = 0; i < report.losses.size(); ++i)
+    EXPECT_NEAR(report.losses[i], expected.losses[i], 1e-4f * expected.losses[i]) << "step " << i;
+  EXPECT_NEAR(report.test_accuracy, expected.test_accuracy, 0.02);
+}
+
+TEST(BatchBalance, WeightsDoNotChangeTheLosses) {
+  const TrainReport equal = train_unequal(1, balance_options()).reports[0];
+  EXPECT_THAT(equal.batch_shares, ElementsAre(24));
+  TrainerOptions options = balance_options();
+  options.shares.weights = {2, 1, 0.01};
+  options.accumulate = 2;
+  for (const TrainReport& report : train_unequal(3, options).reports) {
+    EXPECT_THAT(report.batch_shares, ElementsAre(14, 8, 2));
+    expect_same_curve(report, equal);
+  }
+}
+
+TEST(BatchBalance, GivesASlowRankFewerSamples) {
+  const TrainReport equal = train_unequal(1, balance_options()).reports[0];
+  TrainerOptions options = balance_options();
+  options.shares = {.automatic = true, .every = 5};
+  const BalanceRun run = train_unequal(2, options, std::chrono::milliseconds(1));
+  EXPECT_GT(run.reports[0].batch_shares[0], 15u);
+  EXPECT_LT(run.reports[0].batch_shares[1], 9u);
+  EXPECT_THAT(run.shown, HasSubstr("on, the ranks have "));
+  for (const TrainReport& report : run.reports) {
+    EXPECT_EQ(report.batch_shares, run.reports[0].batch_shares);
+    expect_same_curve(report, equal);
+  }
+}
+
+// On a device the times of a step are known some steps later.
+TEST(BatchBalance, FollowsTheSpeedsOfDevices) {
+  const TrainReport equal = train_unequal(1, balance_options(), {}, true).reports[0];
+  TrainerOptions options = balance_options();
+  options.shares = {.weights = {1, 1}, .automatic = true, .every = 6};
+  const BalanceRun run = train_unequal(2, options, std::chrono::milliseconds(1), true);
+  EXPECT_GT(run.reports[1].batch_shares[0], 15u);
+  for (const TrainReport& report : run.reports) expect_same_curve(report, equal);
+}
+
+std::string refusal_of_shares(const TrainerOptions& options) {
+  try {
+    (void)train_unequal(2, options);
+  } catch (const InvalidArgument& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(BatchBalance, RefusesWeightsThatFitNoRank) {
+  TrainerOptions options = balance_options();
+  options.shares.weights = {1, 1, 1};
+  EXPECT_THAT(refusal_of_shares(options), HasSubstr("3 batch weights for 2 ranks"));
+  options.shares.weights = {1, 0};
+  EXPECT_THAT(refusal_of_shares(options), HasSubstr("the batch weight of rank 1 is 0"));
+  options.shares.weights = {1, 2};
+  options.gradient_op = ReduceOp::kAdasum;
+  EXPECT_THAT(refusal_of_shares(options), HasSubstr("leave the shares or Adasum out"));
+  options = balance_options();
+  options.shares = {.automatic = true, .every = 0};
+  EXPECT_THAT(refusal_of_shares(options), HasSubstr("every 0 steps; choose at least 1"));
+}
+
+}  // namespace
+}  // namespace horo::ops
