@@ -140,6 +140,9 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "largest norm of the gradients: larger gradients are scaled down; 0: no limit");
   add("max-skipped", count_value(options.max_skipped, "max-skipped", 0, kMostSteps),
       "consecutive steps that may be skipped because values are not finite; 0: none");
+  add("drift-check", count_value(options.drift_check, "drift-check", 0, kMostSteps),
+      "compare parameters and optimizer state of the ranks every N steps, and fail if they differ; "
+      "0: only the parameters, at the end");
   add("seed", count_value(options.seed, "seed", 0, std::numeric_limits<std::int64_t>::max()),
       "of the initial weights and the order of samples");
   add("compute-threads", count_value(options.compute_threads, "compute-threads", 0, kMostThreads),

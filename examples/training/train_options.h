@@ -34,6 +34,7 @@ struct TrainOptions {
   std::size_t accumulate = 1;
   double clip_norm = 0;               ///< 0: none
   std::uint64_t max_skipped = 0;      ///< 0: none is skipped
+  std::uint64_t drift_check = 0;      ///< steps between comparisons of the replicas; 0: none
   std::string device = "cpu";         ///< or "cuda"
   std::string precision = "float32";  ///< of "cuda"; or "bfloat16"
   bool graph = false;                 ///< of "cuda": steps run as graphs

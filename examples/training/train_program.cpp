@@ -16,6 +16,7 @@
 #include "ops/checkpoint/weights.h"
 #include "ops/data/crop_and_flip.h"
 #include "ops/tensor/host_memory.h"
+#include "ops/train/drift_guard.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
@@ -97,6 +98,9 @@ struct Job {
                    .graph = options.graph},
         .progress = progress_options_for(stdout),
         .callbacks = {std::make_shared<StopOnSignal>()}};
+    // Before Checkpoints, so that no checkpoint has replicas that differ.
+    if (options.drift_check > 0)
+      trainer.callbacks.push_back(std::make_shared<DriftGuard>(options.drift_check));
     if (!options.checkpoints.directory.empty())
       trainer.callbacks.push_back(std::make_shared<Checkpoints>(options.checkpoints));
     if (options.clip_norm > 0) trainer.clip_norm = options.clip_norm;
