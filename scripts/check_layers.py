@@ -84,7 +84,7 @@ class Tree:
         rooms = ["base", "device", "flight_recorder", "diagnosis", "watchdog", "metrics", "coordinator", "plan", "runtime"]
         for prefix, layer in [*((f"horo/{room}/", room) for room in rooms), ("collectives/", "collectives"),
                               ("horo/adapters/", "training"), ("horo/", "public API sources"),
-                              ("ops/train/", "training"), ("ops/checkpoint/", "training"), ("ops/data/records/", "records"),
+                              ("ops/train/", "training"), ("ops/parallel/", "training"), ("ops/checkpoint/", "training"), ("ops/data/records/", "records"),
                               ("ops/", "compute"),
                               ("examples/benchmarks/device/", "device benchmarks"), ("examples/", "examples"),
                               ("launcher/", "launcher"), ("tests/", "tests")]:

@@ -17,8 +17,11 @@
 
 #include "ops/backend/device/device_backend.h"
 #include "ops/checkpoint/checkpoints.h"
+#include "ops/nn/gelu.h"
 #include "ops/nn/layer.h"
 #include "ops/nn/resnet.h"
+#include "ops/parallel/parallel_linear.h"
+#include "ops/parallel/parameter_server.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/trainer.h"
 
@@ -40,6 +43,8 @@ extern horo::TensorView w;
 extern float* w_address;
 extern horo::ops::Tensor images, logits_gradient;
 void mark_ready(const horo::ops::Parameter&);
+extern horo::ops::Sequential model;
+void forward_backward();
 
 std::vector<std::byte> read_file(const std::string& path);
 extern std::vector<horo::NamedTensor> gradients, parameters, state;

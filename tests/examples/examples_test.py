@@ -13,14 +13,15 @@ import zlib
 
 BIN = os.environ["BIN"]
 BUILT_WITH_CUDA = os.environ["BUILT_WITH_CUDA"] == "1"
-LOSS = r"step +(\d+)  loss ([0-9.]+)"  # a line of own_model
+LOSS = r"step +(\d+)  loss ([0-9.]+)"  # a line of own_model, tensor_parallel and pipeline
+PARALLEL = ("tensor_parallel", "pipeline", "async_sgd")
 
 
 def hororun(ranks, program, *arguments):
     """Runs the program. Returns its output and its JSON report, or None if the program writes no report."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
-        with_report = [] if program in ("allreduce", "own_model") else ["--json", report]
+        with_report = [] if program in ("allreduce", "own_model", *PARALLEL) else ["--json", report]
         done = subprocess.run(
             [os.path.join(BIN, "hororun"), "-np", str(ranks), os.path.join(BIN, program), *arguments, *with_report],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=200)
@@ -140,9 +141,37 @@ class Training(unittest.TestCase):
             self.assertEqual(on_stand_in, in_host_memory, f"{ranks} ranks")
 
 
+class Parallel(unittest.TestCase):
+    def expect_as_one_rank(self, program, ranks, *arguments):
+        """The losses and the checksums of the weights must be those of one rank, up to rounding."""
+        outputs = [hororun(count, program, "--steps", "51", *arguments)[0] for count in (1, ranks)]
+        losses = [[(int(step), float(loss)) for step, loss in re.findall(LOSS, output)] for output in outputs]
+        self.assertEqual([step for step, _ in losses[0]], [0, 50])
+        self.assertLess(losses[0][-1][1], 0.5 * losses[0][0][1])
+        sums = [[float(number) for number in re.findall(r"-?\d+\.\d+", output.splitlines()[-1])] for output in outputs]
+        self.assertGreater(len(sums[0]), 0)
+        for values, expected in zip([loss for _, loss in losses[1]] + sums[1], [loss for _, loss in losses[0]] + sums[0],
+                                    strict=True):
+            self.assertAlmostEqual(values, expected, delta=1e-4 * max(1, abs(expected)), msg=f"{program}, {ranks} ranks")
+
+    def test_tensor_parallel_trains_as_one_rank(self):
+        self.expect_as_one_rank("tensor_parallel", 3)
+
+    def test_pipeline_trains_as_one_rank(self):
+        self.expect_as_one_rank("pipeline", 4)
+
+    def test_async_sgd_converges_with_one_slow_worker(self):
+        output = hororun(4, "async_sgd", "--steps", "100", "--staleness", "3", "--slow-ms", "2")[0]
+        before, after = (float(number) for number in re.search(r"loss (\S+) before training, (\S+) after", output).groups())
+        self.assertLess(after, 0.5 * before, output)
+        updates, lead = re.search(r"(\d+) updates, workers at most (\d+) steps ahead", output).groups()
+        self.assertEqual(int(updates), 300)
+        self.assertLessEqual(int(lead), 3)
+
+
 class CommandLines(unittest.TestCase):
     PROGRAMS = ("train_mnist", "train_cifar", "train_gpt", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
-                "device_bench", "train_step_bench", "own_model")
+                "device_bench", "train_step_bench", "own_model", *PARALLEL)
 
     def run_program(self, program, *arguments):
         return subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True)
