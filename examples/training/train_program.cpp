@@ -16,6 +16,7 @@
 #include "ops/checkpoint/weights.h"
 #include "ops/data/crop_and_flip.h"
 #include "ops/tensor/host_memory.h"
+#include "ops/train/bottleneck/bottleneck_report.h"
 #include "ops/train/drift_guard.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
@@ -97,7 +98,7 @@ struct Job {
                                                            : horo::DataType::kFloat32,
                    .graph = options.graph},
         .progress = progress_options_for(stdout),
-        .callbacks = {std::make_shared<StopOnSignal>()}};
+        .callbacks = {std::make_shared<StopOnSignal>(), std::make_shared<BottleneckReport>()}};
     // Before Checkpoints, so that no checkpoint has replicas that differ.
     if (options.drift_check > 0)
       trainer.callbacks.push_back(std::make_shared<DriftGuard>(options.drift_check));

@@ -58,6 +58,7 @@ class Checkpoints : public TrainerCallback {
   /// Throws InvalidArgument for an empty directory or if `keep` is 0.
   explicit Checkpoints(const CheckpointOptions& options);
 
+  StepPhase phase() const override { return StepPhase::kCheckpoint; }
   /// Throws CheckpointError if the directory cannot be created; without `resume` if it contains a
   /// checkpoint; with `resume` if it contains some, but none can be used, or if the newest one that
   /// can be read is from other training.

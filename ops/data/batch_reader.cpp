@@ -115,6 +115,7 @@ Batch BatchReader::read(std::uint64_t step) {
   }
   nanoseconds_ += std::chrono::nanoseconds(steady_clock::now() - start).count();
   cpu_nanoseconds_ += thread_cpu_nanoseconds() - cpu_start;
+  ++batches_;
   return batch;
 }
 
@@ -153,7 +154,8 @@ void BatchReader::note_bad(const SampleError& error) {
 }
 
 ReadingWork BatchReader::work() const {
-  return {std::chrono::nanoseconds(nanoseconds_), std::chrono::nanoseconds(cpu_nanoseconds_), bad_};
+  return {batches_, std::chrono::nanoseconds(nanoseconds_),
+          std::chrono::nanoseconds(cpu_nanoseconds_), bad_};
 }
 
 }  // namespace horo::ops

@@ -60,6 +60,7 @@ struct BatchReaderOptions {
 
 /// The work of reading samples, over all threads.
 struct ReadingWork {
+  std::uint64_t batches = 0;             ///< that were read
   std::chrono::nanoseconds time{0};      ///< of Dataset::read() and the augmentation
   std::chrono::nanoseconds cpu_time{0};  ///< of these; the rest of the time is waiting for files
   std::uint64_t bad_samples = 0;         ///< reads that failed and were skipped
@@ -93,6 +94,7 @@ class BatchReader {
   const BatchReaderOptions options_;
   const PixelImages* const pixels_;  // null if float32 values are read
   std::shared_ptr<const std::vector<PixelScale>> pixel_scales_;
+  std::atomic<std::uint64_t> batches_ = 0;
   std::atomic<std::int64_t> nanoseconds_ = 0, cpu_nanoseconds_ = 0;
   std::atomic<std::uint64_t> bad_ = 0;
   std::mutex mutex_;               // guards named_

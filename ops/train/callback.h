@@ -4,11 +4,13 @@
 #include <string>
 
 #include "horo/horo.h"
+#include "ops/data/data_loader.h"
 #include "ops/data/global_sampler.h"
 #include "ops/nn/layer.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/evaluation.h"
 #include "ops/train/progress_display.h"
+#include "ops/train/step_timer.h"
 #include "ops/train/steps_in_flight.h"
 #include "ops/train/train_report.h"
 #include "ops/train/update_method.h"
@@ -25,6 +27,8 @@ struct TrainingRun {
   const GlobalSampler& sampler;
   ProgressDisplay& display;  ///< prints on rank 0 only
   const TrainerOptions& options;
+  const StepTimer& timer;         ///< the steps of this run, as the host measures them
+  const StepTimer& device_timer;  ///< without steps in host memory
   /// Steps since the begin of epoch 0, including those of an earlier run from which this one
   /// resumed. On a device, the last of them may still be in flight.
   std::uint64_t steps = 0;
@@ -35,6 +39,10 @@ struct TrainingRun {
   UpdateMethod* method = nullptr;
   /// In after_step(): whether no step follows, of this run.
   bool is_ending = false;
+  /// Computes the steps. Null in restore(), and not to be used in finish().
+  TrainStep* step = nullptr;
+  /// Loads the training samples. Null in restore(), start() and finish().
+  const DataLoader* loader = nullptr;
 };
 
 /// Takes part in the run of a Trainer, which calls the functions on every rank, in the order of
@@ -48,6 +56,9 @@ struct TrainingRun {
 class TrainerCallback {
  public:
   virtual ~TrainerCallback() = default;
+  /// The phase of a step to which the time of after_step() counts: kLogging, or kCheckpoint for
+  /// callbacks that save state.
+  virtual StepPhase phase() const { return StepPhase::kLogging; }
   /// Called before training. The model is in host memory, and rank 0's state has not been
   /// broadcast. May restore the state of rank 0 and set run.steps, to the same number on all ranks.
   virtual void restore(TrainingRun& /*run*/) {}
@@ -70,6 +81,8 @@ class TrainerCallback {
   /// Called after the update of a step, on a device after its submission, and after the evaluation
   /// that follows the step, if any. run.steps includes the step.
   virtual void after_step(TrainingRun& /*run*/) {}
+  /// Called after the last step and evaluation, before the model moves back to host memory.
+  virtual void after_training(TrainingRun& /*run*/) {}
   /// What a checkpoint keeps of this object, as printable text: equal on all ranks. Not collective.
   virtual std::string state() const { return {}; }
   /// Called after restore() of the callback that resumes training, if state() was not empty.

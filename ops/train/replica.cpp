@@ -69,6 +69,7 @@ Batch Replica::in_memory(Batch batch) {
 }
 
 void Replica::run_pass(Batch batch, const Pass& pass, double samples) {
+  if (upload_) enter_(StepPhase::kTransfer);
   Batch own = in_memory(std::move(batch));
   enter_(StepPhase::kForward);
   if (in_flight_ && std::exchange(is_first_pass_, false)) in_flight_->mark(Mark::kForward);

@@ -62,6 +62,7 @@ class Replica {
   GradientSync& sync() { return step_.sync(); }
   /// Null: that of TrainStep.
   UpdateMethod* method() const { return step_.method(); }
+  TrainStep& step() { return step_; }
 
  private:
   using Mark = StepsInFlight::Mark;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <span>
+#include <utility>
 
 namespace horo::ops {
 
@@ -22,6 +23,11 @@ std::string_view scope_name_of(StepPhase phase) {
       return {};
     case StepPhase::kOptimizer:
       return "update";
+    case StepPhase::kTransfer:
+      return "data";
+    case StepPhase::kLogging:     // the callbacks report their own phases
+    case StepPhase::kCheckpoint:  // Context::pause()
+      return {};
   }
   return {};
 }
@@ -34,8 +40,10 @@ void PhaseScopes::enter(StepPhase phase) {
 
 namespace {
 
-constexpr std::array kPhases{StepPhase::kDataWait, StepPhase::kForward, StepPhase::kBackward,
-                             StepPhase::kExposedCommunication, StepPhase::kOptimizer};
+constexpr std::array kPhases{StepPhase::kDataWait,  StepPhase::kForward,
+                             StepPhase::kBackward,  StepPhase::kExposedCommunication,
+                             StepPhase::kOptimizer, StepPhase::kTransfer,
+                             StepPhase::kLogging,   StepPhase::kCheckpoint};
 static_assert(kPhases.size() == kPhaseCount);
 
 double median(std::vector<double> values) {
@@ -80,6 +88,12 @@ std::string_view name_of(StepPhase phase) {
       return "exposed_communication";
     case StepPhase::kOptimizer:
       return "optimizer";
+    case StepPhase::kTransfer:
+      return "transfer";
+    case StepPhase::kLogging:
+      return "logging";
+    case StepPhase::kCheckpoint:
+      return "checkpoint";
   }
   return "unknown";
 }
@@ -88,6 +102,7 @@ std::string describe(const StepTimes& times) {
   std::string line = fmt::format("step {:.3g} ms:", times.total_ms);
   const char* separator = " ";
   for (const StepPhase phase : kPhases) {
+    if (phase >= StepPhase::kTransfer && times[phase] == 0) continue;
     std::string name(name_of(phase));
     std::ranges::replace(name, '_', ' ');
     const double share = times.total_ms > 0 ? 100 * times[phase] / times.total_ms : 0;
@@ -99,6 +114,7 @@ std::string describe(const StepTimes& times) {
 
 void StepTimer::begin_step(StepPhase phase) {
   current_ = {};
+  is_resumed_ = false;
   phase_ = phase;
   phase_start_ = now_();
 }
@@ -115,7 +131,24 @@ void StepTimer::enter(StepPhase phase) {
 
 void StepTimer::end_step() {
   enter(phase_);
-  steps_.push_back(current_);
+  if (std::exchange(is_resumed_, false)) {
+    total_ms_ += current_.total_ms - steps_.back().total_ms;
+    steps_.back() = current_;
+  } else {
+    add(current_);
+  }
+}
+
+void StepTimer::add(const StepTimes& times) {
+  steps_.push_back(times);
+  total_ms_ += times.total_ms;
+}
+
+void StepTimer::resume_step(StepPhase phase) {
+  current_ = steps_.back();
+  is_resumed_ = true;
+  phase_ = phase;
+  phase_start_ = now_();
 }
 
 StepTimes StepTimer::medians() const { return by_column(steps_, median); }

@@ -38,8 +38,17 @@ class ControlMessageCount {
 
 /// The phases of a training step. Communication that overlaps with backward is not a phase of its
 /// own; only the time that the step waits for it counts.
-enum class StepPhase { kDataWait, kForward, kBackward, kExposedCommunication, kOptimizer };
-inline constexpr std::size_t kPhaseCount = 5;
+enum class StepPhase {
+  kDataWait,
+  kForward,
+  kBackward,
+  kExposedCommunication,
+  kOptimizer,
+  kTransfer,    ///< submission of the copy of a batch to a device
+  kLogging,     ///< progress lines, and callbacks that name no other phase
+  kCheckpoint,  ///< copy of the state for a checkpoint, and the wait for the writer
+};
+inline constexpr std::size_t kPhaseCount = 8;
 /// "data_wait", "forward", ...: the keys of the report.
 std::string_view name_of(StepPhase phase);
 
@@ -52,7 +61,8 @@ struct StepTimes {
   double operator[](StepPhase phase) const { return phase_ms[static_cast<std::size_t>(phase)]; }
 };
 
-/// "step 12.3 ms: data wait 1 %, forward 30 %, ...": one line, shares of the total.
+/// "step 12.3 ms: data wait 1 %, forward 30 %, ...": one line, shares of the total. The phases from
+/// kTransfer on are omitted if they took no time.
 std::string describe(const StepTimes& times);
 
 /// Measures the phases of each step. Used from one thread.
@@ -69,10 +79,17 @@ class StepTimer {
   void enter(StepPhase phase);
   /// Ends the current phase and the step. The time until the next begin_step() is not counted.
   void end_step();
+  /// Continues the latest step, in `phase`, until the next end_step(): for work that follows the
+  /// step, such as logging. The time since end_step() is not counted. Requires a finished step.
+  void resume_step(StepPhase phase);
   /// Adds a step that was measured elsewhere.
-  void add(const StepTimes& times) { steps_.push_back(times); }
+  void add(const StepTimes& times);
 
   std::size_t step_count() const { return steps_.size(); }
+  /// The sum over all steps.
+  double total_ms() const { return total_ms_; }
+  /// All finished steps, the oldest first.
+  const std::vector<StepTimes>& steps() const { return steps_; }
   /// Of the latest finished step.
   const StepTimes& latest() const { return steps_.back(); }
   /// Statistics of each phase over all steps but the first, which warms up the caches. With one
@@ -84,6 +101,8 @@ class StepTimer {
   std::function<Clock::time_point()> now_;
   std::vector<StepTimes> steps_;
   StepTimes current_;
+  double total_ms_ = 0;
+  bool is_resumed_ = false;  // current_ replaces the latest step
   StepPhase phase_ = StepPhase::kDataWait;
   Clock::time_point phase_start_;
 };

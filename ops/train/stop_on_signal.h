@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "ops/train/callback.h"
+#include "ops/train/signal_watch.h"
 
 namespace horo::ops {
 
@@ -15,17 +16,13 @@ namespace horo::ops {
 class StopOnSignal : public TrainerCallback {
  public:
   /// Throws InvalidArgument for a number that is not a signal, or a signal that cannot be handled.
-  explicit StopOnSignal(std::vector<int> signals = {SIGTERM});
-  /// Restores the previous handling.
-  ~StopOnSignal() override;
-  StopOnSignal(const StopOnSignal&) = delete;
-  StopOnSignal& operator=(const StopOnSignal&) = delete;
+  explicit StopOnSignal(const std::vector<int>& signals = {SIGTERM});
 
   StepRequests requests() override;
   void on_outcome(TrainingRun& run, std::uint64_t step, const StepOutcome& outcome) override;
 
  private:
-  std::vector<int> signals_;
+  std::vector<SignalWatch> signals_;
   bool is_reported_ = false;
 };
 

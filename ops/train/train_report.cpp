@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "horo/horo.h"
+#include "ops/train/bottleneck/report_json.h"
 
 namespace horo::ops {
 
@@ -65,6 +66,8 @@ std::string to_json(const TrainReport& report) {
                          {"write_ms", checkpoints.write_ms}};
   json["optimizer_state"] = {{"bytes", report.optimizer_state.bytes},
                              {"whole_bytes", report.optimizer_state.whole_bytes}};
+  if (report.bottlenecks)
+    json["bottlenecks"] = nlohmann::ordered_json::parse(to_json(*report.bottlenecks));
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 

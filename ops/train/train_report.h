@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
+#include "ops/train/bottleneck/diagnosis.h"
 #include "ops/train/step_timer.h"
 
 namespace horo::ops {
@@ -52,15 +54,17 @@ struct TrainReport {
   CompressionFigures compression;   ///< over all steps, on this rank
   CheckpointFigures checkpoints;
   OptimizerStateFigures optimizer_state;
+  std::optional<JobBottlenecks> bottlenecks;  ///< set by a BottleneckReport
 };
 
 /// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
 /// batch_shares, test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms
-/// (data_wait, forward, backward, exposed_communication, optimizer, total: medians),
-/// control_messages_per_step, clipped_steps, skipped_steps, bad_samples, loader (threads, prefetch,
-/// waited_ms, reading_ms, reading_cpu_ms), compression_rate, compression_error (relative_error()),
-/// checkpoints (written, failed, bytes, training_waited_ms, write_ms), optimizer_state (bytes,
-/// whole_bytes).
+/// (data_wait, forward, backward, exposed_communication, optimizer, transfer, logging, checkpoint,
+/// total: medians), control_messages_per_step, clipped_steps, skipped_steps, bad_samples, loader
+/// (threads, prefetch, waited_ms, reading_ms, reading_cpu_ms), compression_rate, compression_error
+/// (relative_error()), checkpoints (written, failed, bytes, training_waited_ms, write_ms),
+/// optimizer_state (bytes, whole_bytes), and with a BottleneckReport bottlenecks (see
+/// bottleneck/report_json.h).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -124,6 +125,9 @@ class TrainStep {
   /// an UpdateMethod. This object must not be used any more.
   void move_back();
   GradientSync& sync() { return sync_; }
+  /// The gradients and the StepScalars, in the memory of the backend. Their values are not used
+  /// between two steps. With an UpdateMethod only the StepScalars.
+  std::span<const NamedTensor> exchanged_tensors() const { return gradients_.tensors(); }
   const ExchangeOptions& options() const { return options_; }
   /// The StepScalars of all ranks after exchange(), in the memory of the backend. To be multiplied
   /// by ReducedGradient::scale.

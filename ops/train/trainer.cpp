@@ -89,6 +89,8 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
            .sampler = sampler_,
            .display = display_,
            .options = options_,
+           .timer = timer_,
+           .device_timer = device_timer_,
            .total_steps = count_steps(sampler_, options)},
       phase_scopes_(context),
       control_messages_(context) {
@@ -118,6 +120,7 @@ TrainReport Trainer::run() {
   report.optimizer_state.whole_bytes = optimizer_.state_bytes();
   Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
                   [this](StepPhase phase) { enter(phase); });
+  run_.step = &replica.step();
   run_.sync = &replica.sync();
   run_.method = replica.method();
   for (const auto& callback : options_.callbacks) callback->start(run_);
@@ -126,6 +129,7 @@ TrainReport Trainer::run() {
   for (const auto& callback : options_.callbacks) callback->finish(run_, report);
   run_.sync = nullptr;
   run_.method = nullptr;
+  run_.step = nullptr;
   return report;
 }
 
@@ -135,6 +139,7 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
   DataLoader loader(train_set_, sampler_, run_.steps, run_.total_steps,
                     replica.for_upload(options_.loader));
   DataLoader test_loader(test_set_, test_sampler_, 0, 0, evaluation_loader_options(replica));
+  run_.loader = &loader;
   if (run_.steps == run_.total_steps) evaluate_model(replica, test_loader, report);
   while (run_.steps < run_.total_steps && !is_stopped_) {
     control_messages_.begin_step();
@@ -149,16 +154,24 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
     timer_.end_step();
     phase_scopes_.leave();
     control_messages_.end_step();
-    training_ms_ += timer_.latest().total_ms;
     balance_.add_step(rows, timer_.latest(), options_.device.device != nullptr);
+    timer_.resume_step(StepPhase::kLogging);
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
+    timer_.end_step();
     if (run_.steps < run_.total_steps)
       if (const auto change = balance_.after_step(run_.steps, loader)) display_.print(*change);
     if (is_evaluated && !is_stopped_) evaluate_model(replica, test_loader, report);
     run_.is_ending = is_stopped_ || run_.steps == run_.total_steps;
-    for (const auto& callback : options_.callbacks) callback->after_step(run_);
+    timer_.resume_step(StepPhase::kLogging);
+    for (const auto& callback : options_.callbacks) {
+      timer_.enter(callback->phase());
+      callback->after_step(run_);
+    }
+    timer_.end_step();
   }
   for (const StepOutcome& outcome : outcomes_of(replica, true)) take(outcome, report);
+  for (const auto& callback : options_.callbacks) callback->after_training(run_);
+  run_.loader = nullptr;
   report.loader = loader.report();
   report.bad_samples = report.loader.reading.bad_samples + test_loader.report().reading.bad_samples;
 }
@@ -181,6 +194,7 @@ StepRequests Trainer::requests() {
 }
 
 void Trainer::train_step(Batch batch, Replica& replica) {
+  timer_.enter(StepPhase::kForward);  // on a device, begin_step() may wait for an earlier step
   // Dropout masks depend on the seed, the global step number and the global index of the sample,
   // and therefore not on the number of ranks.
   const Pass pass{.training = true, .seed = options_.seed, .step = sampler_.count_of(batch.where)};
@@ -246,7 +260,8 @@ void Trainer::note_skipped(std::uint64_t step, const std::string& why) {
 
 void Trainer::show_progress(std::uint64_t steps_done, float loss) {
   const EpochStep where = sampler_.locate(steps_done - 1);
-  const double seconds_per_step = training_ms_ / 1000 / static_cast<double>(timer_.step_count());
+  const double seconds_per_step =
+      timer_.total_ms() / 1000 / static_cast<double>(timer_.step_count());
   display_.update(
       {.epoch = where.epoch,
        .epochs = (run_.total_steps - 1) / sampler_.steps_per_epoch() + 1,
@@ -300,7 +315,7 @@ void Trainer::complete(Replica& replica, TrainReport& report) {
   report.skipped_steps = skipped_;
   if (report.steps > 0)
     report.samples_per_second =
-        static_cast<double>(options_.global_batch * report.steps) / (training_ms_ / 1000);
+        static_cast<double>(options_.global_batch * report.steps) / (timer_.total_ms() / 1000);
   report.median_step = with_phases_of(timer_.medians(), device_timer_.medians());
   report.mean_step = with_phases_of(timer_.means(), device_timer_.means());
   report.param_hash = agreed_parameter_hash(context_, model_.parameters());

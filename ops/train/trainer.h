@@ -71,7 +71,6 @@ class Trainer {
   StepTimer device_timer_;  // phases measured by a device
   PhaseScopes phase_scopes_;
   ControlMessageCount control_messages_;
-  double training_ms_ = 0;
   std::uint64_t clipped_ = 0;
   std::uint64_t skipped_ = 0;
   std::uint64_t skipped_in_a_row_ = 0;

@@ -55,7 +55,7 @@ class Training(unittest.TestCase):
             self.assertEqual(report["control_messages_per_step"], 0)
             self.assertEqual(report["ranks"], ranks)
             self.assertEqual(set(report["step_ms"]), {"data_wait", "forward", "backward", "exposed_communication",
-                                                      "optimizer", "total"})
+                                                      "optimizer", "transfer", "logging", "checkpoint", "total"})
 
     def test_perceptron_losses_are_independent_of_rank_count(self):
         steps = ["--steps", "40", "--global-batch", "64", "--seed", "1", "--model", "mlp"]

@@ -41,6 +41,22 @@ TEST_F(StepTimerTest, SumsPhasesOfAStep) {
   EXPECT_DOUBLE_EQ(timer_.latest().total_ms, 15);
 }
 
+TEST_F(StepTimerTest, ContinuesTheLatestStep) {
+  step(1, 2, 3, 4, 5);
+  timer_.resume_step(StepPhase::kLogging);
+  pass(6);
+  timer_.enter(StepPhase::kCheckpoint);
+  pass(7);
+  timer_.end_step();
+  EXPECT_EQ(timer_.step_count(), 1u);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kForward], 2);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kLogging], 6);
+  EXPECT_DOUBLE_EQ(timer_.latest()[StepPhase::kCheckpoint], 7);
+  EXPECT_DOUBLE_EQ(timer_.latest().total_ms, 28);
+  step(1, 1, 1, 1, 1);
+  EXPECT_DOUBLE_EQ(timer_.total_ms(), 33);
+}
+
 TEST_F(StepTimerTest, MediansAndMeansLeaveOutTheFirstStep) {
   step(0, 500, 500, 0, 0);
   step(0, 2, 10, 1, 0);
@@ -71,6 +87,9 @@ TEST_F(StepTimerTest, DescribesWhereTheTimeWent) {
   EXPECT_EQ(describe({.phase_ms = {0, 6.15, 6.15, 0, 0}, .total_ms = 12.3}),
             "step 12.3 ms: data wait 0 %, forward 50 %, backward 50 %, exposed communication 0 %, "
             "optimizer 0 %");
+  EXPECT_EQ(describe({.phase_ms = {0, 50, 40, 0, 0, 0, 10}, .total_ms = 100}),
+            "step 100 ms: data wait 0 %, forward 50 %, backward 40 %, exposed communication 0 %, "
+            "optimizer 0 %, logging 10 %");
 }
 
 }  // namespace

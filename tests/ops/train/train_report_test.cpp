@@ -60,8 +60,9 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("loader").at("reading_cpu_ms"), 0);
   EXPECT_EQ(json.at("compression_rate"), 4);
   EXPECT_EQ(json.at("compression_error"), 0.1);
-  EXPECT_EQ(json.at("step_ms").size(), 6u);
-  for (const auto* phase : {"data_wait", "forward", "exposed_communication", "optimizer"})
+  EXPECT_EQ(json.at("step_ms").size(), kPhaseCount + 1);
+  for (const auto* phase : {"data_wait", "forward", "exposed_communication", "optimizer",
+                            "transfer", "logging", "checkpoint"})
     EXPECT_EQ(json.at("step_ms").at(phase), 0) << phase;
   EXPECT_EQ(json.at("step_ms").at("backward"), 7.5);
   EXPECT_EQ(json.at("step_ms").at("total"), 12.5);

@@ -1,0 +1,135 @@
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "horo/base/quantity.h"
+#include "ops/train/bottleneck/causes.h"
+
+namespace horo::ops {
+namespace {
+
+// Work that does not depend on the batch may take this share of a step.
+constexpr double kFixedShare = 0.25;
+constexpr int kLargestFactor = 64;
+
+double mean_of_ranks(const Evidence& evidence, StepPhase phase) {
+  double sum = 0;
+  for (std::size_t rank = 0; rank < evidence.replay.rank_count(); ++rank)
+    sum += evidence.replay.mean(rank)[phase];
+  return sum / static_cast<double>(evidence.replay.rank_count());
+}
+
+// The part of an exchange that backward cannot hide: the last bucket, which starts when backward
+// ends, and what takes longer than backward.
+double exposed_of(const ExchangeCosts& exchange, double backward_ms) {
+  const double last =
+      exchange.milliseconds / static_cast<double>(std::max<std::size_t>(1, exchange.buckets));
+  return std::max(last, exchange.milliseconds - backward_ms);
+}
+
+// The part of the exposed communication that the exchange explains. Scheduling of busy cores can
+// make it longer.
+double explained_communication(const Evidence& evidence) {
+  const double exposed = evidence.replay.communication_ms();
+  const auto& communication = evidence.job.communication;
+  return communication ? std::min(exposed, 1.5 * communication->exchange.milliseconds) : exposed;
+}
+
+// The model relates the variant to the present exchange. The measured exposed time gives the scale.
+double regained_by(const Evidence& evidence, const ExchangeVariant& variant) {
+  const double backward = mean_of_ranks(evidence, StepPhase::kBackward);
+  const double now = exposed_of(evidence.job.communication->exchange, backward);
+  const double then = exposed_of(variant.costs, backward);
+  if (now <= 0 || then >= now) return 0;
+  return explained_communication(evidence) * (1 - then / now);
+}
+
+std::string describe(const ExchangeCosts& exchange) {
+  return fmt::format("{:.3g} ms in {} bucket{}", exchange.milliseconds, exchange.buckets,
+                     exchange.buckets == 1 ? "" : "s");
+}
+
+std::string start_of(const Evidence& evidence) {
+  return fmt::format("exposed communication is {:.0f} % of the step",
+                     100 * evidence.share(evidence.replay.communication_ms()));
+}
+
+std::string rate(double bytes_per_second) {
+  return fmt::format("{:.3g} GB/s", bytes_per_second / 1e9);
+}
+
+double bus_bandwidth(const Evidence& evidence, const ExchangeCosts& exchange) {
+  const double ranks = static_cast<double>(evidence.replay.rank_count());
+  return exchange.bytes * 2 * (ranks - 1) / ranks / (exchange.milliseconds / 1e3);
+}
+
+Recommendation recommend(const Evidence& evidence, const ExchangeVariant& variant) {
+  const ExchangeCosts& now = evidence.job.communication->exchange;
+  if (variant.kind == ExchangeVariant::Kind::kLargerBuckets)
+    return {.cause = Cause::kSmallBuckets,
+            .evidence = fmt::format("{}: the exchange of {} takes {}, but {}", start_of(evidence),
+                                    format_bytes(static_cast<std::uint64_t>(now.bytes)),
+                                    describe(now), describe(variant.costs)),
+            .remedy = fmt::format("HORO_BUCKET_BYTES={}MiB", variant.bucket_bytes >> 20),
+            .regained_ms = regained_by(evidence, variant)};
+  return {.cause = Cause::kSlowLink,
+          .evidence = fmt::format(
+              "{}: the exchange of {} takes {:.3g} ms, {} of {} of the link; in 16 bits {:.3g} ms",
+              start_of(evidence), format_bytes(static_cast<std::uint64_t>(now.bytes)),
+              now.milliseconds, rate(bus_bandwidth(evidence, now)),
+              rate(evidence.job.communication->bandwidth), variant.costs.milliseconds),
+          .remedy = "--wire bfloat16",
+          .regained_ms = regained_by(evidence, variant)};
+}
+
+std::optional<Recommendation> best_variant(const Evidence& evidence) {
+  if (!evidence.job.communication) return std::nullopt;
+  std::optional<Recommendation> best;
+  for (const ExchangeVariant& variant : evidence.job.communication->variants) {
+    Recommendation candidate = recommend(evidence, variant);
+    if (!evidence.is_worth(candidate.regained_ms)) continue;
+    // Larger buckets do not change results, so they are preferred to other types.
+    const bool is_better =
+        !best || (best->cause == Cause::kSmallBuckets && candidate.cause == Cause::kSlowLink
+                      ? candidate.regained_ms > 1.5 * best->regained_ms
+                      : candidate.regained_ms > best->regained_ms);
+    if (is_better) best = std::move(candidate);
+  }
+  return best;
+}
+
+// Steps with `factor` times the samples take as long for the optimizer and the exchange.
+std::optional<Recommendation> larger_batch(const Evidence& evidence, double saved_communication) {
+  const double optimizer = mean_of_ranks(evidence, StepPhase::kOptimizer);
+  const double communication =
+      std::max(0.0, explained_communication(evidence) - saved_communication);
+  const double fixed = optimizer + communication;
+  const double variable = evidence.step_ms - fixed - saved_communication;
+  if (evidence.share(fixed) < kFixedShare) return std::nullopt;
+  int factor = 2;
+  while (factor < kLargestFactor && fixed > 0.1 * (fixed + factor * variable)) factor *= 2;
+  return Recommendation{
+      .cause = Cause::kSmallBatch,
+      .evidence = fmt::format(
+          "optimizer ({:.3g} ms) and exposed communication ({:.3g} ms) take {:.0f} % of the step "
+          "for any batch; a rank has {:.3g} samples",
+          optimizer, communication, 100 * evidence.share(fixed),
+          evidence.job.ranks[0].samples_per_step),
+      .remedy = fmt::format("--global-batch {}, with a learning rate that fits to it (per step of "
+                            "the present batch)",
+                            evidence.job.global_batch * static_cast<std::uint64_t>(factor)),
+      .regained_ms = fixed * (1 - 1.0 / factor)};
+}
+
+}  // namespace
+
+std::vector<Recommendation> communication_causes(const Evidence& evidence) {
+  std::vector<Recommendation> causes;
+  if (auto variant = best_variant(evidence)) causes.push_back(*std::move(variant));
+  const double saved = causes.empty() ? 0 : causes[0].regained_ms;
+  if (auto batch = larger_batch(evidence, saved)) causes.push_back(*std::move(batch));
+  return causes;
+}
+
+}  // namespace horo::ops
