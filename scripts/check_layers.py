@@ -32,6 +32,7 @@ MAY_INCLUDE["plan"] = [*MAY_INCLUDE]
 MAY_INCLUDE["runtime"] = [*MAY_INCLUDE]
 MAY_INCLUDE["public API"] = ["base", "device"]
 MAY_INCLUDE["public API sources"] = [*MAY_INCLUDE]
+MAY_INCLUDE["C interface"] = ["base", "device", "public API"]
 MAY_INCLUDE["records"] = ["base"]
 MAY_INCLUDE["compute"] = ["base", "device", "records"]
 MAY_INCLUDE["training"] = ["base", "device", "public API", "compute"]
@@ -83,7 +84,7 @@ class Tree:
             return "public API"
         rooms = ["base", "device", "flight_recorder", "diagnosis", "watchdog", "metrics", "coordinator", "plan", "runtime"]
         for prefix, layer in [*((f"horo/{room}/", room) for room in rooms), ("collectives/", "collectives"),
-                              ("horo/adapters/", "training"), ("horo/", "public API sources"),
+                              ("horo/adapters/", "training"), ("horo/c/", "C interface"), ("horo/", "public API sources"),
                               ("ops/train/", "training"), ("ops/parallel/", "training"), ("ops/checkpoint/", "training"), ("ops/data/records/", "records"),
                               ("ops/", "compute"),
                               ("examples/benchmarks/device/", "device benchmarks"), ("examples/", "examples"),
@@ -128,6 +129,7 @@ GOOD_TREE = {
     "horo/context.h": '#include "horo/base/error.h"\n',
     "horo/context.cpp": '#include "horo/context.h"\n#include "horo/runtime/runtime.h"\n',
     "horo/mpi.h": '#include <mpi.h>\n#include "horo/context.h"\n',
+    "horo/c/objects.h": '#include "horo/base/error.h"\n#include "horo/context.h"\n',
     "horo/base/error.h": "#include <string>\n",
     "horo/base/environment.h": '#include "horo/base/error.h"\n',
     "horo/base/hash.h": "",
@@ -161,6 +163,7 @@ BAD_INCLUDES = [
     ("collectives/ring/ring.h", "#include <mpi.h>", "<mpi.h> may not be included here"),
     ("horo/runtime/runtime.h", "  #  include <mpi.h>", "<mpi.h> may not be included here"),
     ("horo/runtime/runtime.h", '#include "horo/context.h"', "runtime may not include public API"),
+    ("horo/c/objects.h", '#include "horo/runtime/runtime.h"', "C interface may not include runtime"),
     ("horo/coordinator/queue.h", '#include "horo/plan/runner.h"', "coordinator may not include plan"),
     ("horo/coordinator/queue.h", '#include "horo/context.h"', "coordinator may not include public API"),
     ("horo/plan/runner.h", '#include "horo/runtime/runtime.h"', "plan may not include runtime"),

@@ -17,7 +17,7 @@ packages=(
   libdnnl-dev                              # convolutions and matrix products on CPUs
 )
 for_tests=(
-  git libgtest-dev libgmock-dev
+  git libgtest-dev libgmock-dev pkg-config
   python3 python3-matplotlib               # scripts
   iproute2                                 # emulated hosts (cluster_lab.sh) and their tests
 )

@@ -21,7 +21,7 @@ def hororun(ranks, program, *arguments):
     """Runs the program. Returns its output and its JSON report, or None if the program writes no report."""
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.json")
-        with_report = [] if program in ("allreduce", "own_model", *PARALLEL) else ["--json", report]
+        with_report = [] if program in ("allreduce", "own_model", "linear_regression_c", *PARALLEL) else ["--json", report]
         done = subprocess.run(
             [os.path.join(BIN, "hororun"), "-np", str(ranks), os.path.join(BIN, program), *arguments, *with_report],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", timeout=200)
@@ -214,6 +214,14 @@ class CommandLines(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
                 self.assertIn("--help lists the options", done.stderr)
+
+
+class C(unittest.TestCase):
+    def test_line_is_independent_of_rank_count(self):
+        alone = hororun(1, "linear_regression_c")[0]
+        self.assertIn("y = 3.00 x -1.00\n", alone)
+        for ranks in (2, 3, 7):
+            self.assertEqual(hororun(ranks, "linear_regression_c")[0], alone)
 
 
 class Texts(unittest.TestCase):

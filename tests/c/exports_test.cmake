@@ -1,0 +1,16 @@
+# Compares the symbols that a library exports with the functions of its header.
+#   cmake -DNM=nm -DLIBRARY=libhoro_c.so -DHEADER=horo/horo_c.h -P exports_test.cmake
+execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[TDBRVWu] [A-Za-z_0-9]+" exported "${symbols}")
+list(TRANSFORM exported REPLACE "^. " "")
+file(READ ${HEADER} text)
+string(REGEX MATCHALL "HORO_C_EXPORT [a-z_0-9 ]+\\*? ?horo_[a-z_0-9]+\\(" functions "${text}")
+list(TRANSFORM functions REPLACE ".*(horo_[a-z_0-9]+)\\($" "\\1")
+list(SORT exported)
+list(SORT functions)
+if(NOT functions)
+  message(FATAL_ERROR "no function found in ${HEADER}")
+endif()
+if(NOT exported STREQUAL functions)
+  message(FATAL_ERROR "exported: ${exported}\nin the header: ${functions}")
+endif()
