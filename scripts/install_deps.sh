@@ -18,6 +18,7 @@ packages=(
 )
 for_tests=(
   git libgtest-dev libgmock-dev pkg-config
+  libdlpack-dev libeigen3-dev libxtensor-dev   # views of tensors of other libraries
   python3 python3-matplotlib               # scripts
   iproute2                                 # emulated hosts (cluster_lab.sh) and their tests
 )

@@ -5,9 +5,10 @@ usage: docs_test.py PART SOURCE BUILD CXX [INCLUDE_FOLDER...]
   PART: Links, Snippets, Commands, Texts or SelfTest
 
 Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/internals and docs/results):
-- Every fenced block has a language: cpp, cmake, sh, json, text or yaml.
+- Every fenced block has a language: cpp, c, cmake, sh, json, text or yaml.
 - A cpp block with an #include is a complete file. Any other cpp block is a function body with the declarations of
   tests/docs/snippet_context.h. Both are compiled without code generation.
+- A c block is a function body with the declarations of tests/docs/snippet_context_c.h.
 - Inline code that begins with hororun or the path of a script or program uses only existing programs and options.
 - A sh block runs in a folder that looks like the repository, with this build as build/release. A block after
   `<!-- not run: REASON -->` does not run, but its programs and options are checked. commands.py lists the reasons.
@@ -27,7 +28,7 @@ import messages
 PART = sys.argv[1]
 SOURCE, BUILD = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
 CXX, INCLUDES = sys.argv[4], [f"-I{folder}" for folder in [sys.argv[2], *sys.argv[5:]]]
-LANGUAGES = {"cpp", "cmake", "sh", "json", "text", "yaml"}
+LANGUAGES = {"cpp", "c", "cmake", "sh", "json", "text", "yaml"}
 CHECKED = [page for page in docs_pages.pages_of(SOURCE)
            if not page.startswith(("docs/internals", "docs/results"))]
 
@@ -59,6 +60,17 @@ def compile_errors(cpp_blocks):
         file.write_text(translation_unit(cpp_blocks))
         run = subprocess.run([CXX, "-std=c++20", "-fsyntax-only", "-w", *INCLUDES, str(file)], stderr=subprocess.PIPE,
                              text=True, check=False)
+    return run.stderr if run.returncode else ""
+
+
+def c_compile_errors(c_blocks):
+    bodies = []
+    for number, block in enumerate(c_blocks):
+        body = "\n".join("" if line.startswith("#include") else line for line in block.text.splitlines())
+        bodies.append(f'void snippet_{number}(void) {{\n#line {block.line} "{block.page}"\n{body}\n}}')
+    text = "\n".join(['#include "tests/docs/snippet_context_c.h"', *bodies]) + "\n"
+    run = subprocess.run([CXX, "-x", "c", "-std=c99", "-Werror=implicit", "-fsyntax-only", *INCLUDES, "-"], input=text,
+                         stderr=subprocess.PIPE, text=True, check=False)
     return run.stderr if run.returncode else ""
 
 
@@ -125,6 +137,11 @@ class Snippets(unittest.TestCase):
     def test_cpp_blocks_compile(self):
         self.assertGreater(len(blocks("cpp")), 10)
         errors = compile_errors(blocks("cpp"))
+        self.assertFalse(errors, errors)
+
+    def test_c_blocks_compile(self):
+        self.assertGreater(len(blocks("c")), 1)
+        errors = c_compile_errors(blocks("c"))
         self.assertFalse(errors, errors)
 
     def test_cmake_blocks_use_installed_package(self):
@@ -220,6 +237,9 @@ class SelfTest(unittest.TestCase):
         errors = compile_errors([bad, whole])
         self.assertIn("docs/x.md:7", errors)
         self.assertIn("docs/y.md:4", errors)
+
+    def test_c_block_with_compile_error_is_located(self):
+        self.assertIn("docs/x.md:7", c_compile_errors([docs_pages.Block("docs/x.md", 7, "c", "horo_none(job);\n", "")]))
 
     def test_unknown_programs_and_options_are_found(self):
         programs = commands.Programs(SOURCE, BUILD)

@@ -2,6 +2,7 @@
 
 // Declares the names of a training program for the C++ fragments in the documentation. Nothing is
 // defined, since the fragments are only compiled.
+#include <horo/dlpack.h>
 #include <horo/horo.h>
 #include <horo/mpi.h>
 #include <horo/testing.h>
@@ -40,6 +41,7 @@ extern std::size_t i;
 extern std::shared_ptr<horo::device::Device> gpu;
 extern void* stream;
 extern horo::TensorView w;
+extern DLManagedTensor* given;
 extern float* w_address;
 extern horo::ops::Tensor images, logits_gradient;
 void mark_ready(const horo::ops::Parameter&);
