@@ -220,6 +220,13 @@ HORO_C_EXPORT horo_status horo_alltoall_async(horo_context* context, const horo_
                                               const size_t* splits, const horo_tensor* output,
                                               const horo_options* options, horo_handle** handle);
 
+/* Sends the tensor to rank `to`, which calls horo_recv_async() with the same name, type and shape.
+ * In host memory. Messages of a name arrive in order. */
+HORO_C_EXPORT horo_status horo_send_async(horo_context* context, const horo_tensor* tensor, int to,
+                                          horo_handle** handle);
+HORO_C_EXPORT horo_status horo_recv_async(horo_context* context, const horo_tensor* tensor,
+                                          int from, horo_handle** handle);
+
 /* 1 if the operation has completed, with or without an error; 0 if not. */
 HORO_C_EXPORT int horo_is_done(const horo_handle* handle);
 /* Blocks until the operation has completed, returns its error, and frees `handle`. */

@@ -256,6 +256,26 @@ horo_status horo_alltoall_async(horo_context* context, const horo_tensor* input,
   });
 }
 
+horo_status horo_send_async(horo_context* context, const horo_tensor* tensor, int to,
+                            horo_handle** handle) {
+  constexpr auto kFunction = "horo_send_async";
+  return start(kFunction, nullptr, handle, [&](const auto&, auto& result) {
+    const auto& values = required(tensor, kFunction, "tensor");
+    result.handle = job_of(context, kFunction)
+                        .send_async(view_of(values), {.name = text_of(values.name), .to = to});
+  });
+}
+
+horo_status horo_recv_async(horo_context* context, const horo_tensor* tensor, int from,
+                            horo_handle** handle) {
+  constexpr auto kFunction = "horo_recv_async";
+  return start(kFunction, nullptr, handle, [&](const auto&, auto& result) {
+    const auto& values = required(tensor, kFunction, "tensor");
+    result.handle = job_of(context, kFunction)
+                        .recv_async(view_of(values), {.name = text_of(values.name), .from = from});
+  });
+}
+
 int horo_is_done(const horo_handle* handle) {
   return handle != nullptr && handle->handle.is_done() ? 1 : 0;
 }

@@ -156,6 +156,24 @@ TEST_P(CApi, OperationsInFlight) {
   });
 }
 
+TEST_P(CApi, MessagesGoAroundARing) {
+  const int ranks = GetParam();
+  on_ranks(ranks, [&](horo_context* job) {
+    const int rank = horo_rank(job), next = (rank + 1) % ranks,
+              previous = (rank + ranks - 1) % ranks;
+    std::vector<float> own = values_of(rank, 9), received(9);
+    const horo_tensor out{"ring", own.data(), HORO_FLOAT32, 9, nullptr, 0, nullptr};
+    const horo_tensor in{"ring", received.data(), HORO_FLOAT32, 9, nullptr, 0, nullptr};
+    horo_handle *sent = nullptr, *got = nullptr;
+    ASSERT_EQ(horo_send_async(job, &out, next, &sent), HORO_OK);
+    ASSERT_EQ(horo_recv_async(job, &in, previous, &got), HORO_OK);
+    ASSERT_EQ(horo_wait(got), HORO_OK);
+    ASSERT_EQ(horo_wait(sent), HORO_OK);
+    EXPECT_EQ(received, values_of(previous, 9));
+    EXPECT_EQ(horo_send_async(job, &out, ranks, &sent), HORO_INVALID_ARGUMENT);
+  });
+}
+
 TEST(CApiHandles, CallbacksGetStatusAndUser) {
   on_ranks(2, [](horo_context* job) {
     float x = 1;
