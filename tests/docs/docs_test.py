@@ -104,7 +104,7 @@ def wrong_defaults(text, defaults):
 
 
 def known_settings():
-    sources = [SOURCE / "horo/base/environment.cpp", *(SOURCE / "cmake").iterdir(), SOURCE / "tests/CMakeLists.txt"]
+    sources = [SOURCE / "horo/base/environment.cpp", SOURCE / "horo/horo_c.h", *(SOURCE / "cmake").iterdir(), SOURCE / "tests/CMakeLists.txt"]
     return {name for file in sources for name in settings_named(file.read_text())}
 
 
