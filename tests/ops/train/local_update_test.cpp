@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "horo/testing.h"
@@ -232,7 +233,7 @@ TrainerOptions local_options(const LocalSteps& steps) {
 // Without momentum, the average of the parameters after one step of each rank is the parameters
 // after one step with the average gradient.
 TEST(LocalSteps, OfOneStepAreSynchronousSgd) {
-  for (const int ranks : {1, 2, 4}) {
+  for (const int ranks : {1, 4}) {
     const std::vector<float> expected = train_locally(ranks, local_options({}))[0].losses;
     for (const TrainReport& report : train_locally(ranks, local_options(local_sgd(1)))) {
       ASSERT_EQ(report.losses.size(), expected.size());
@@ -243,17 +244,17 @@ TEST(LocalSteps, OfOneStepAreSynchronousSgd) {
 }
 
 TEST(LocalSteps, TrainOnAnyNumberOfRanks) {
-  for (const int ranks : {1, 3, 4})
-    for (const LocalSteps& steps : {local_sgd(4), diloco(7), diloco(6, 3, 2), diloco(4, 4, 3)}) {
-      const std::vector<TrainReport> reports = train_locally(ranks, local_options(steps), 0.5f);
-      for (const TrainReport& report : reports) {
-        EXPECT_EQ(report.losses.size(), 40u);
-        EXPECT_EQ(report.losses, reports[0].losses);
-        EXPECT_EQ(report.param_hash, reports[0].param_hash);
-        EXPECT_EQ(report.test_loss, reports[0].test_loss);
-      }
-      EXPECT_LT(reports[0].test_loss, 1.2) << ranks << " ranks, " << describe(steps);
+  for (const auto& [ranks, steps] : {std::pair{1, diloco(6, 3, 2)}, std::pair{3, local_sgd(4)},
+                                     std::pair{4, diloco(7)}, std::pair{4, diloco(4, 4, 3)}}) {
+    const std::vector<TrainReport> reports = train_locally(ranks, local_options(steps), 0.5f);
+    for (const TrainReport& report : reports) {
+      EXPECT_EQ(report.losses.size(), 40u);
+      EXPECT_EQ(report.losses, reports[0].losses);
+      EXPECT_EQ(report.param_hash, reports[0].param_hash);
+      EXPECT_EQ(report.test_loss, reports[0].test_loss);
     }
+    EXPECT_LT(reports[0].test_loss, 1.2) << ranks << " ranks, " << describe(steps);
+  }
 }
 
 TEST(LocalSteps, SendInt8AndAccumulate) {
