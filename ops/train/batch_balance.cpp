@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 namespace horo::ops {
@@ -34,14 +35,18 @@ std::string describe(std::span<const std::size_t> counts) {
 std::optional<std::vector<double>> balanced_weights(std::span<const double> ms_per_sample,
                                                     std::span<const std::size_t> counts,
                                                     std::size_t least) {
-  std::vector<double> weights;
-  for (const double ms : ms_per_sample) weights.push_back(1 / ms);
+  std::vector<double> speeds, halfway;
   std::size_t rows = 0;
-  for (const std::size_t count : counts) rows += count;
-  const std::vector<std::size_t> next = BatchShares(weights, least).counts(rows);
-  if (longest_ms(ms_per_sample, counts) < kLeastGain * longest_ms(ms_per_sample, next))
+  for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+    speeds.push_back(1 / ms_per_sample[rank]);
+    halfway.push_back(std::sqrt(static_cast<double>(counts[rank]) * speeds[rank]));
+    rows += counts[rank];
+  }
+  const std::vector<std::size_t> best = BatchShares(speeds, least).counts(rows);
+  if (longest_ms(ms_per_sample, counts) < kLeastGain * longest_ms(ms_per_sample, best))
     return std::nullopt;
-  return weights;
+  if (std::ranges::equal(BatchShares(halfway, least).counts(rows), counts)) return std::nullopt;
+  return halfway;
 }
 
 BatchBalance::BatchBalance(Context& context, const BatchShareOptions& options,

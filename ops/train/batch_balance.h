@@ -29,9 +29,11 @@ struct BatchShareOptions {
   std::uint64_t every = 20;
 };
 
-/// The weights with which ranks of these speeds finish a step together, or nothing if the step
-/// would not become at least 5 % shorter. ms_per_sample[r] is the time of rank r for a sample, and
-/// counts[r] the samples that it has now. `least`: samples that each rank keeps.
+/// The weights for ranks of these speeds, or nothing if parts in proportion to the speeds would not
+/// make the step at least 5 % shorter. ms_per_sample[r] is the time of rank r for a sample, and
+/// counts[r] >= 1 the samples that it has now. `least`: samples that each rank keeps. The weights
+/// are halfway (the geometric mean) between the parts now and those in proportion to the speeds:
+/// the time for a sample may itself depend on the parts, and whole changes would oscillate then.
 std::optional<std::vector<double>> balanced_weights(std::span<const double> ms_per_sample,
                                                     std::span<const std::size_t> counts,
                                                     std::size_t least);

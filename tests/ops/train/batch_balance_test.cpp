@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -23,14 +24,36 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(BalancedWeights, AreTheSpeedsOfTheRanks) {
-  const std::vector<double> ms{1, 2, 4};
-  const std::vector<std::size_t> counts{8, 8, 8};
-  EXPECT_THAT(balanced_weights(ms, counts, 1).value(), ElementsAre(1, 0.5, 0.25));
+std::vector<std::size_t> balanced_counts(const std::vector<double>& ms,
+                                         const std::vector<std::size_t>& counts) {
+  const auto weights = balanced_weights(ms, counts, 1);
+  std::size_t rows = 0;
+  for (const std::size_t count : counts) rows += count;
+  return weights ? BatchShares(*weights, 1).counts(rows) : counts;
+}
+
+TEST(BalancedWeights, AreHalfwayToTheSpeedsOfTheRanks) {
+  const auto weights = balanced_weights(std::vector{1.0, 4.0}, std::vector<std::size_t>{8, 8}, 1);
+  EXPECT_DOUBLE_EQ(weights.value()[0], 2 * weights.value()[1]);
+}
+
+// A rank that is busy for the whole step may be slower per sample than one that waits, if it has a
+// quota of time. Whole changes would exchange the parts again and again.
+TEST(BalancedWeights, ConvergeIfTheTimeForASampleDependsOnTheParts) {
+  for (const double power : {0.0, 0.5, 1.0, -0.5}) {
+    std::vector<std::size_t> counts{300, 300};
+    const auto time = [&](std::size_t rank) {
+      return (rank + 1) * std::pow(static_cast<double>(counts[rank]) / 300, power);
+    };
+    for (int i = 0; i < 8; ++i) counts = balanced_counts({time(0), time(1)}, counts);
+    EXPECT_EQ(balanced_counts({time(0), time(1)}, counts), counts) << power;
+    const double first = time(0) * static_cast<double>(counts[0]);
+    EXPECT_NEAR(time(1) * static_cast<double>(counts[1]) / first, 1, 0.12) << power;
+  }
 }
 
 TEST(BalancedWeights, IgnoreASmallGain) {
-  const std::vector<std::size_t> counts{50, 50};
+  const std::vector<std::size_t> counts{500, 500};
   EXPECT_FALSE(balanced_weights(std::vector{1.0, 1.08}, counts, 1));
   EXPECT_TRUE(balanced_weights(std::vector{1.0, 1.12}, counts, 1));
 }
