@@ -83,6 +83,33 @@ void add_loader_options(po::options_description& description, TrainOptions& opti
       "a sample that cannot be read: end the training, or skip it");
 }
 
+// "100:120"
+void set_profile(TrainOptions& options, const std::string& text) {
+  const std::size_t colon = text.find(':');
+  HORO_CHECK(colon != std::string::npos,
+             fmt::format("--profile {}: the value must be FIRST:LAST, such as 100:120", text));
+  const auto step = [](const std::string& number) {
+    return static_cast<std::uint64_t>(
+        horo::examples::parse_count("profile", number, 1, kMostSteps));
+  };
+  options.profile_first = step(text.substr(0, colon));
+  options.profile_last = step(text.substr(colon + 1));
+}
+
+void add_profile_options(po::options_description& description, TrainOptions& options) {
+  auto add = description.add_options();
+  add("profile",
+      po::value<std::string>()
+          ->value_name("FIRST:LAST")
+          ->notifier([&options](const std::string& text) { set_profile(options, text); }),
+      "profile these steps: write a trace, and let nsys or perf record them alone");
+  add("profile-trace",
+      po::value(&options.profile_trace)->value_name("FILE")->default_value(options.profile_trace),
+      "trace of the phases of all ranks in the profiled steps");
+  add("profile-perf", po::value(&options.profile_perf)->value_name("FIFO"),
+      "control FIFO of perf record, which then records the profiled steps");
+}
+
 void add_checkpoint_options(po::options_description& description, TrainOptions& options) {
   auto add = description.add_options();
   const auto path = [](auto& target) { return po::value(&target)->value_name("FILE"); };
@@ -140,6 +167,11 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "largest norm of the gradients: larger gradients are scaled down; 0: no limit");
   add("max-skipped", count_value(options.max_skipped, "max-skipped", 0, kMostSteps),
       "consecutive steps that may be skipped because values are not finite; 0: none");
+  add("evaluate-every", count_value(options.evaluate_every, "evaluate-every", 0, kMostSteps),
+      "steps between evaluations; 0: after each epoch");
+  add("early-stop", count_value(options.early_stop, "early-stop", 0, kMostSteps),
+      "end after this many evaluations without a lower test loss; 0: do not");
+  add_profile_options(description, options);
   add("drift-check", count_value(options.drift_check, "drift-check", 0, kMostSteps),
       "compare parameters and optimizer state of the ranks every N steps, and fail if they differ; "
       "0: only the parameters, at the end");

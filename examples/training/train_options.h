@@ -32,8 +32,13 @@ struct TrainOptions {
   std::string inputs = "auto";        ///< or "pixels" or "float32"
   std::string bad_samples = "fatal";  ///< or "skip"
   std::size_t accumulate = 1;
-  double clip_norm = 0;               ///< 0: none
-  std::uint64_t max_skipped = 0;      ///< 0: none is skipped
+  double clip_norm = 0;              ///< 0: none
+  std::uint64_t max_skipped = 0;     ///< 0: none is skipped
+  std::uint64_t evaluate_every = 0;  ///< steps between evaluations; 0: after each epoch
+  std::size_t early_stop = 0;        ///< evaluations without improvement; 0: none
+  std::uint64_t profile_first = 0, profile_last = 0;  ///< steps; 0: none
+  std::string profile_trace = "profile.json";
+  std::string profile_perf;           ///< FIFO of perf; empty: none
   std::uint64_t drift_check = 0;      ///< steps between comparisons of the replicas; 0: none
   std::string device = "cpu";         ///< or "cuda"
   std::string precision = "float32";  ///< of "cuda"; or "bfloat16"

@@ -18,6 +18,7 @@
 #include "ops/tensor/host_memory.h"
 #include "ops/train/bottleneck/bottleneck_report.h"
 #include "ops/train/drift_guard.h"
+#include "ops/train/early_stop.h"
 #include "ops/train/stop_on_signal.h"
 #include "ops/train/sync_batch_norm.h"
 #include "ops/train/trainer.h"
@@ -81,6 +82,7 @@ struct Job {
                                           count_steps(options, train_set.size())),
         .gradient_op = options.op == "adasum" ? horo::ReduceOp::kAdasum : horo::ReduceOp::kAverage,
         .seed = options.seed,
+        .evaluate_every = options.evaluate_every,
         .loader = {.threads = options.workers,
                    .prefetch = options.prefetch,
                    .prefetch_bytes = options.prefetch_bytes,
@@ -97,8 +99,15 @@ struct Job {
                    .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
                                                            : horo::DataType::kFloat32,
                    .graph = options.graph},
+        .profile = {.first = options.profile_first,
+                    .last = options.profile_last,
+                    .trace = options.profile_trace,
+                    .perf_control = options.profile_perf},
         .progress = progress_options_for(stdout),
         .callbacks = {std::make_shared<StopOnSignal>(), std::make_shared<BottleneckReport>()}};
+    if (options.early_stop > 0)
+      trainer.callbacks.push_back(
+          std::make_shared<EarlyStop>(EarlyStopOptions{.patience = options.early_stop}));
     // Before Checkpoints, so that no checkpoint has replicas that differ.
     if (options.drift_check > 0)
       trainer.callbacks.push_back(std::make_shared<DriftGuard>(options.drift_check));

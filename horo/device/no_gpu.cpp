@@ -1,6 +1,7 @@
 #include "horo/base/error.h"
 #include "horo/device/gpu.h"
 #include "horo/device/nvtx_range.h"
+#include "horo/device/profiler.h"
 
 namespace horo::device {
 
@@ -17,5 +18,8 @@ std::unique_ptr<Device> open_gpu(int) {
 
 std::uint64_t begin_nvtx_range(std::string_view, std::uint64_t) noexcept { return 0; }
 void end_nvtx_range(std::uint64_t) noexcept {}
+
+void start_profiler() noexcept {}
+void stop_profiler() noexcept {}
 
 }  // namespace horo::device

@@ -92,6 +92,7 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
            .timer = timer_,
            .device_timer = device_timer_,
            .total_steps = count_steps(sampler_, options)},
+      profile_(context, model, options.profile),
       phase_scopes_(context),
       control_messages_(context) {
   check_options(options, context.size(), train_set, test_set);
@@ -142,6 +143,7 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
   run_.loader = &loader;
   if (run_.steps == run_.total_steps) evaluate_model(replica, test_loader, report);
   while (run_.steps < run_.total_steps && !is_stopped_) {
+    profile_.begin_step(run_.steps + 1);
     control_messages_.begin_step();
     timer_.begin_step(StepPhase::kDataWait);
     phase_scopes_.enter(StepPhase::kDataWait);
@@ -156,20 +158,27 @@ void Trainer::train_steps(Replica& replica, TrainReport& report) {
     control_messages_.end_step();
     balance_.add_step(rows, timer_.latest(), options_.device.device != nullptr);
     timer_.resume_step(StepPhase::kLogging);
+    profile_.enter(StepPhase::kLogging);
     for (const StepOutcome& outcome : outcomes) take(outcome, report);
     timer_.end_step();
     if (run_.steps < run_.total_steps)
       if (const auto change = balance_.after_step(run_.steps, loader)) display_.print(*change);
-    if (is_evaluated && !is_stopped_) evaluate_model(replica, test_loader, report);
+    if (is_evaluated && !is_stopped_) {
+      profile_.enter_evaluation();
+      evaluate_model(replica, test_loader, report);
+    }
     run_.is_ending = is_stopped_ || run_.steps == run_.total_steps;
     timer_.resume_step(StepPhase::kLogging);
     for (const auto& callback : options_.callbacks) {
       timer_.enter(callback->phase());
+      profile_.enter(callback->phase());
       callback->after_step(run_);
     }
     timer_.end_step();
+    if (const auto profiled = profile_.end_step(run_.steps)) display_.print(*profiled);
   }
   for (const StepOutcome& outcome : outcomes_of(replica, true)) take(outcome, report);
+  if (const auto profiled = profile_.finish()) display_.print(*profiled);
   for (const auto& callback : options_.callbacks) callback->after_training(run_);
   run_.loader = nullptr;
   report.loader = loader.report();
@@ -216,6 +225,7 @@ void Trainer::train_step(Batch batch, Replica& replica) {
 
 void Trainer::enter(StepPhase phase) {
   timer_.enter(phase);
+  profile_.enter(phase);
   phase_scopes_.enter(phase);
 }
 

@@ -67,6 +67,7 @@ class Trainer {
   std::uint64_t first_step_ = 0;  // of this run
   std::uint64_t outcomes_ = 0;    // steps of epoch 0 and later whose outcome is known
   bool is_stopped_ = false;
+  ProfileWindow profile_;
   StepTimer timer_;
   StepTimer device_timer_;  // phases measured by a device
   PhaseScopes phase_scopes_;

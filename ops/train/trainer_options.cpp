@@ -70,7 +70,7 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
   const auto& [epochs, global_batch, shares, steps, is_shuffled, sample_weights, last_batch,
                learning_rate, gradient_op, seed, evaluate_every, evaluation_batch, loader,
                compression, wire, accumulate, clip_norm, max_skipped, shard_optimizer, local_steps,
-               loss, device, progress, callbacks] = options;
+               loss, device, profile, progress, callbacks] = options;
   return {fmt::format("epochs = {}", epochs),
           fmt::format("global_batch = {}", global_batch),
           fmt::format("shares.weights = [{}]", fmt::join(shares.weights, ", ")),
@@ -94,6 +94,9 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
           fmt::format("device.graph = {}", device.graph),
+          fmt::format("profile = {} to {}", profile.first, profile.last),
+          fmt::format("profile.trace = {}", profile.trace.string()),
+          fmt::format("profile.perf_control = {}", profile.perf_control.string()),
           fmt::format("callbacks = {}", callbacks.size()),
           fmt::format("training samples = {}", train_set.size()),
           fmt::format("test samples = {}", test_set.size())};

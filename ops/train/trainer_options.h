@@ -14,6 +14,7 @@
 #include "ops/train/batch_balance.h"
 #include "ops/train/callback.h"
 #include "ops/train/local_steps.h"
+#include "ops/train/profile_window.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/train_step.h"
 
@@ -81,6 +82,8 @@ struct TrainerOptions {
   std::shared_ptr<const Loss> loss = std::make_shared<CrossEntropy>();
   /// Where the model computes; default: host memory.
   DeviceTraining device{};
+  /// Steps that are profiled; default: none.
+  ProfileOptions profile{};
   /// How rank 0 prints progress. Other ranks print none.
   ProgressOptions progress;
   /// Equal on all ranks: the same callbacks in the same order.

@@ -40,7 +40,7 @@ TEST(BalancedWeights, AreHalfwayToTheSpeedsOfTheRanks) {
 // A rank that is busy for the whole step may be slower per sample than one that waits, if it has a
 // quota of time. Whole changes would exchange the parts again and again.
 TEST(BalancedWeights, ConvergeIfTheTimeForASampleDependsOnTheParts) {
-  for (const double power : {0.0, 0.5, 1.0, -0.5}) {
+  for (const double power : {0.0, 0.5, 1.0, 2.0}) {
     std::vector<std::size_t> counts{300, 300};
     const auto time = [&](std::size_t rank) {
       return (rank + 1) * std::pow(static_cast<double>(counts[rank]) / 300, power);
