@@ -212,7 +212,7 @@ class Context {
   /// must keep the memory alive and must not change it, or for recv_async() not access it, until
   /// the operation has completed.
   ///
-  /// Cost: each rank sends one header to the other. Tensors of up to 8 KiB travel with the header
+  /// Cost: each rank sends one header to the other. Tensors of up to 2 KiB travel with the header
   /// of the sender. Larger ones are sent when both ranks have called, without a copy: through the
   /// shared memory of MPI inside a node, and over the network between nodes. The coordinator does
   /// not negotiate messages, because all ranks would then take part in each of them. The first

@@ -32,10 +32,10 @@ struct MessageHeader {
   std::int32_t tag = 0;
 };
 
-/// Tensors of at most this many bytes are sent with the header of the sender. Larger tensors are
-/// sent when both ranks have the header of the other, directly from and to the memory of the
-/// tensors.
-inline constexpr std::size_t kLargestInline = 8 * 1024;
+/// Tensors of at most this many bytes are sent with the header of the sender. MPI sends a header of
+/// this size at once, even if the receiver does not read it yet. Larger tensors are sent when both
+/// ranks have the header of the other, directly from and to the memory of the tensors.
+inline constexpr std::size_t kLargestInline = 2 * 1024;
 
 /// What a rank sends to a peer over the message channel: a header, or the notice that the rank has
 /// shut down and will not send further headers.

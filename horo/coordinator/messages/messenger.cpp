@@ -392,13 +392,15 @@ void Messenger::run_callbacks() {
 }
 
 // Raises the abort signal of the node. The coordinators of the node then notify the other nodes.
-// Records the failure first, as Coordinator::give_up() does.
+// Records the failure first, as Coordinator::give_up() does. If another rank has raised the signal
+// meanwhile, all ranks throw the text of that rank.
 void Messenger::give_up(const std::string& reason) noexcept {
   const bool is_aborted = policy_.abort != nullptr && policy_.abort->is_raised();
   const std::string text = is_aborted ? policy_.abort->text() : reason;
   recorder_.fail(text);
   transport_.abort(text.c_str());
-  end_all(std::make_exception_ptr(CommunicationError(text)));
+  const bool has_text = policy_.abort != nullptr && policy_.abort->is_raised();
+  end_all(std::make_exception_ptr(CommunicationError(has_text ? policy_.abort->text() : text)));
 }
 
 // Ends the transfers before the calls complete, because the program may free the tensors as soon as
