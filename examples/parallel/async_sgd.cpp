@@ -84,6 +84,8 @@ void serve(horo::Context& ctx, const ParameterServerOptions& servers) {
   ParameterServer server(ctx, servers, values, [](std::vector<Parameter*> part) {
     return std::make_unique<Sgd>(std::move(part), SgdOptions{.learning_rate = 0.1f});
   });
+  std::printf("server rank %d serves %d workers\n", ctx.rank(), ctx.size() - servers.servers);
+  std::fflush(stdout);
   const ServerReport report = server.run();
   std::printf(
       "server rank %d: %llu updates, workers at most %llu steps ahead, %llu waits, gradients at "

@@ -169,6 +169,32 @@ class Parallel(unittest.TestCase):
         self.assertLessEqual(int(lead), 3)
 
 
+    def test_killed_worker_ends_the_job_with_its_name(self):
+        steps = "987654"  # recognises the processes of this test
+        job = subprocess.Popen([os.path.join(BIN, "hororun"), "-np", "3", os.path.join(BIN, "async_sgd"), "--steps", steps],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        self.assertIn("server rank 2 serves 2 workers", job.stdout.readline())
+        os.kill(self.pid_of_rank(1, steps), signal.SIGKILL)
+        output = job.communicate(timeout=100)[0]
+        self.assertEqual(job.returncode, 137, output)
+        self.assertRegex(output, r"hororun: rank 1 \(host .*\) was killed by signal 9")
+
+    @staticmethod
+    def pid_of_rank(rank, argument):
+        for folder in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{folder}/cmdline", "rb") as file:
+                    arguments = file.read().split(b"\0")
+                with open(f"/proc/{folder}/environ", "rb") as file:
+                    environment = file.read().split(b"\0")
+            except OSError:
+                continue
+            if arguments[0].endswith(b"async_sgd") and argument.encode() in arguments \
+                    and f"OMPI_COMM_WORLD_RANK={rank}".encode() in environment:
+                return int(folder)
+        raise AssertionError(f"no process of rank {rank}")
+
+
 class CommandLines(unittest.TestCase):
     PROGRAMS = ("train_mnist", "train_cifar", "train_gpt", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
                 "device_bench", "train_step_bench", "own_model", *PARALLEL)
