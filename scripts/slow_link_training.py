@@ -69,7 +69,8 @@ def train(options, way, more, steps, folder):
     report = Path(folder) / "report.json"
     program = [options.bin / "train_gpt", "--data", options.data, "--steps", steps,
                "--global-batch", options.batch, "--layers", options.layers, "--width", options.width, "--heads", 4,
-               "--window", options.window, "--lr", options.lr, "--schedule", "constant", "--warm-up", 40, "--sample", 0, "--json", report, *more]
+               "--window", options.window, "--lr", options.lr, "--schedule", "constant", "--warm-up", 40, "--sample", 0,
+               "--json", report, *more]
     launcher = [options.bin / "hororun", "-np", options.hosts] if way == ONE_HOST else [LAB, "run", 1]
     before = bytes_sent()
     done = subprocess.run([str(word) for word in [*launcher, *program]], env={**os.environ, "OMP_NUM_THREADS": "1"}, text=True,

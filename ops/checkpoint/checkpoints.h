@@ -45,7 +45,10 @@ struct CheckpointOptions {
 /// parameters, the state of the optimizer, the position in the training data, and of every rank its
 /// running statistics and the residuals of compression. With the same number of ranks, a resumed
 /// run has the same bits as one without interruption. With another number, it continues with the
-/// same samples; running statistics are averaged, and residuals start at zero.
+/// same samples; running statistics are averaged, and residuals start at zero. With local steps, a
+/// checkpoint has the agreed parameters, and of every rank its own ones and its optimizer. With
+/// another number of ranks or other local steps, all ranks continue with the agreed parameters and
+/// the optimizer of rank 0.
 ///
 /// Training waits only while the state is copied to host memory. A thread then writes it. If it has
 /// not finished at the next checkpoint, training waits for it. A file is complete or does not exist

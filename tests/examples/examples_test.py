@@ -73,6 +73,14 @@ class Training(unittest.TestCase):
         self.assertLess(runs[0]["losses"][-1], 0.7 * runs[0]["losses"][0])
         self.assertNotEqual(runs[0]["param_hash"], self.train(3)["param_hash"])
 
+    def test_local_steps_train_alike_in_each_run(self):
+        diloco = ["--update", "diloco", "--local-steps", "8", "--fragments", "3", "--overlap", "2", "--wire", "int8"]
+        runs = [self.train(2, *diloco) for _ in range(2)]
+        self.assertEqual(runs[0]["param_hash"], runs[1]["param_hash"])
+        self.assertEqual(len(runs[0]["losses"]), 50)
+        self.assertLess(runs[0]["losses"][-1], 0.9 * runs[0]["losses"][0])
+        self.assertGreater(runs[0]["compression_rate"], 3)
+
     def test_adamw_reduces_loss_and_has_own_learning_rate(self):
         report = self.train(2, "--optimizer", "adamw", "--warm-up", "0")
         self.assertLess(report["losses"][-1], 0.7 * report["losses"][0])

@@ -211,16 +211,18 @@ TEST(LocalUpdate, RejectsNonFiniteChangesOnAllRanks) {
 }
 
 std::vector<TrainReport> train_locally(int ranks, const TrainerOptions& options, float momentum = 0,
-                                       const Dataset& train_set = BarsDataset(480, 1)) {
+                                       const Dataset& train_set = BarsDataset(480, 1),
+                                       const testing::RunOptions& run = {}) {
   static const BarsDataset test_set(150, 2);
   std::vector<TrainReport> reports(static_cast<std::size_t>(ranks));
-  testing::run_ranks(ranks, [&](Context& context) {
+  const auto train_rank = [&](Context& context) {
     set_compute_threads(1);
     const auto model = make_small_model();
     Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = momentum});
     reports[static_cast<std::size_t>(context.rank())] =
         Trainer(context, *model, optimizer, train_set, test_set, options).run();
-  });
+  };
+  testing::run_ranks(ranks, train_rank, run);
   return reports;
 }
 
@@ -257,11 +259,12 @@ TEST(LocalSteps, TrainOnAnyNumberOfRanks) {
   }
 }
 
-TEST(LocalSteps, SendInt8AndAccumulate) {
+TEST(LocalSteps, SendInt8BetweenNodesAndAccumulate) {
   TrainerOptions options = local_options(diloco(5, 2, 1));
   options.compression = {.kind = Compression::Kind::kInt8};
   options.accumulate = 2;
-  const std::vector<TrainReport> reports = train_locally(2, options, 0.5f);
+  const std::vector<TrainReport> reports = train_locally(
+      2, options, 0.5f, BarsDataset(480, 1), {.environment = {"HORO_RANKS_PER_NODE=1"}});
   EXPECT_EQ(reports[1].param_hash, reports[0].param_hash);
   EXPECT_GT(reports[0].compression.compression_rate(), 3.0);
   EXPECT_LT(reports[0].test_loss, 1.2);
