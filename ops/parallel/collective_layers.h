@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "horo/horo.h"
 #include "ops/nn/layer.h"
