@@ -198,6 +198,9 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
         po::bool_switch()->notifier([&options](bool is_off) { options.augment = !is_off; }),
         "train with the images as they are, without random crops and flips");
   if (command.add_options) command.add_options(description);
+  add("report", po::value(&options.report)->value_name("FILE"),
+      "write the bottleneck report, which the program prints at the end and after SIGUSR1, also to "
+      "FILE, as an HTML page");
   add("json", po::value(&options.json)->value_name("FILE"), "write a report to FILE");
   return description;
 }

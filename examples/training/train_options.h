@@ -46,6 +46,7 @@ struct TrainOptions {
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;
   std::string json;                            ///< file for the report; empty: none
+  std::string report;                          ///< page of the bottleneck report; empty: none
   horo::ops::CheckpointOptions checkpoints{};  ///< none without a directory
   std::string load_weights;  ///< file with the initial weights; empty: random weights
   std::string save_weights;  ///< file for the weights at the end; empty: none

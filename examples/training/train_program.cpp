@@ -104,7 +104,9 @@ struct Job {
                     .trace = options.profile_trace,
                     .perf_control = options.profile_perf},
         .progress = progress_options_for(stdout),
-        .callbacks = {std::make_shared<StopOnSignal>(), std::make_shared<BottleneckReport>()}};
+        .callbacks = {std::make_shared<StopOnSignal>()}};
+    trainer.callbacks.push_back(
+        std::make_shared<BottleneckReport>(BottleneckReportOptions{.html = options.report}));
     if (options.early_stop > 0)
       trainer.callbacks.push_back(
           std::make_shared<EarlyStop>(EarlyStopOptions{.patience = options.early_stop}));
@@ -214,6 +216,7 @@ int run(horo::Context& context, const TrainProgram& program, int argc, char** ar
     job.emplace(context, program, options, gpu.get());
     if (context.rank() != 0) return;
     check_is_writable("json", options.json);
+    check_is_writable("report", options.report);
     check_is_writable("save-weights", options.save_weights);
   });
   if (is_refused(context, program.command.program, bad_input)) return kBadInput;

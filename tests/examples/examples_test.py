@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Runs the example programs with hororun. The environment variable BIN is the folder of the programs."""
+import html.parser
 import json
 import os
 import re
@@ -40,6 +41,29 @@ def expect_close(test, losses, expected):
         test.assertLess(abs(a - b) / abs(b), 1e-6 if step < 10 else 1e-5, f"step {step}")
 
 
+class OpenTags(html.parser.HTMLParser):
+    """The tags of a page that are not closed, and its attributes that refer to other files."""
+    VOID = {"meta", "br"}
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.mistakes, self.references = [], [], []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.references += [value for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        pass
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            self.mistakes.append(tag)
+
+
 class Training(unittest.TestCase):
     STEPS = ["--steps", "50", "--global-batch", "64", "--seed", "1"]
 
@@ -56,6 +80,17 @@ class Training(unittest.TestCase):
             self.assertEqual(report["ranks"], ranks)
             self.assertEqual(set(report["step_ms"]), {"data_wait", "forward", "backward", "exposed_communication",
                                                       "optimizer", "transfer", "logging", "checkpoint", "total"})
+
+    def test_bottleneck_report_is_printed_and_written(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "report.html")
+            output, report = hororun(2, "train_mnist", "--model", "mlp", "--steps", "12", "--report", page)
+            with open(page) as file:
+                tags = OpenTags(file.read())
+        self.assertEqual((tags.open, tags.mistakes, tags.references), ([], [], []))
+        self.assertIn("bottleneck report: ", output)
+        self.assertEqual(len(report["bottlenecks"]["ranks"]), 2)
+        self.assertEqual(len(report["bottlenecks"]["model"]["predictions"]), 3)
 
     def test_perceptron_losses_are_independent_of_rank_count(self):
         steps = ["--steps", "40", "--global-batch", "64", "--seed", "1", "--model", "mlp"]

@@ -4,7 +4,9 @@
 
 #include <utility>
 
+#include "horo/base/log.h"
 #include "ops/train/bottleneck/cost_collection.h"
+#include "ops/train/bottleneck/report_html.h"
 #include "ops/train/bottleneck/report_text.h"
 
 namespace horo::ops {
@@ -50,9 +52,16 @@ void BottleneckReport::make_report(TrainingRun& run) {
 }
 
 void BottleneckReport::print(TrainingRun& run) const {
-  if (run.context.rank() != 0 || options_.text == nullptr || !latest_) return;
-  fmt::print(options_.text, "{}", report_text(latest_->costs, latest_->diagnosis));
-  std::fflush(options_.text);
+  if (run.context.rank() != 0 || !latest_) return;
+  if (options_.text != nullptr) {
+    fmt::print(options_.text, "{}", report_text(latest_->costs, latest_->diagnosis));
+    std::fflush(options_.text);
+  }
+  try {
+    if (!options_.html.empty()) write_html(*latest_, options_.html);
+  } catch (const Error& error) {
+    log_warning("{}; the bottleneck report has no page", error.what());
+  }
 }
 
 }  // namespace horo::ops

@@ -14,7 +14,10 @@ namespace horo::ops {
 struct BottleneckReportOptions {
   /// Where rank 0 prints the report; null: nowhere. Not owned.
   std::FILE* text = stdout;
-  /// Also prints a report during training after this signal to any rank; 0: none. mpirun and
+  /// Where rank 0 writes the report as an HTML page, replacing it; empty: nowhere. A page that
+  /// cannot be written is a warning.
+  std::filesystem::path html{};
+  /// Also makes a report during training after this signal to any rank; 0: none. mpirun and
   /// hororun pass SIGUSR1 on to the ranks.
   int signal = SIGUSR1;
 };

@@ -79,24 +79,36 @@ Recommendation recommend(const Evidence& evidence, const ExchangeVariant& varian
               start_of(evidence), format_bytes(static_cast<std::uint64_t>(now.bytes)),
               now.milliseconds, rate(bus_bandwidth(evidence, now)),
               rate(evidence.job.communication->bandwidth), variant.costs.milliseconds),
-          .remedy = "--wire bfloat16",
+          .remedy = variant.bucket_bytes == 0
+                        ? "--wire bfloat16"
+                        : fmt::format("--wire bfloat16 and HORO_BUCKET_BYTES={}MiB",
+                                      variant.bucket_bytes >> 20),
           .regained_ms = regained_by(evidence, variant)};
 }
 
-std::optional<Recommendation> best_variant(const Evidence& evidence) {
-  if (!evidence.job.communication) return std::nullopt;
+std::optional<Recommendation> best_variant(const Evidence& evidence, ExchangeVariant::Kind kind) {
   std::optional<Recommendation> best;
   for (const ExchangeVariant& variant : evidence.job.communication->variants) {
+    if (variant.kind != kind) continue;
     Recommendation candidate = recommend(evidence, variant);
-    if (!evidence.is_worth(candidate.regained_ms)) continue;
-    // Larger buckets do not change results, so they are preferred to other types.
-    const bool is_better =
-        !best || (best->cause == Cause::kSmallBuckets && candidate.cause == Cause::kSlowLink
-                      ? candidate.regained_ms > 1.5 * best->regained_ms
-                      : candidate.regained_ms > best->regained_ms);
-    if (is_better) best = std::move(candidate);
+    if (evidence.is_worth(candidate.regained_ms) &&
+        (!best || candidate.regained_ms > best->regained_ms))
+      best = std::move(candidate);
   }
   return best;
+}
+
+// Larger buckets do not change results, so they come first. Other types must regain more.
+std::vector<Recommendation> variant_causes(const Evidence& evidence) {
+  if (!evidence.job.communication) return {};
+  std::vector<Recommendation> causes;
+  if (auto larger = best_variant(evidence, ExchangeVariant::Kind::kLargerBuckets))
+    causes.push_back(*std::move(larger));
+  const double regained = causes.empty() ? 0 : causes[0].regained_ms;
+  auto narrow = best_variant(evidence, ExchangeVariant::Kind::kBFloat16);
+  if (narrow && evidence.is_worth(narrow->regained_ms - regained))
+    causes.push_back(*std::move(narrow));
+  return causes;
 }
 
 // Steps with `factor` times the samples take as long for the optimizer and the exchange.
@@ -125,9 +137,8 @@ std::optional<Recommendation> larger_batch(const Evidence& evidence, double save
 }  // namespace
 
 std::vector<Recommendation> communication_causes(const Evidence& evidence) {
-  std::vector<Recommendation> causes;
-  if (auto variant = best_variant(evidence)) causes.push_back(*std::move(variant));
-  const double saved = causes.empty() ? 0 : causes[0].regained_ms;
+  std::vector<Recommendation> causes = variant_causes(evidence);
+  const double saved = causes.empty() ? 0 : causes.back().regained_ms;
   if (auto batch = larger_batch(evidence, saved)) causes.push_back(*std::move(batch));
   return causes;
 }

@@ -10,8 +10,10 @@ namespace {
 
 // A rank is the cause of unequal computing times if it alone explains this share of them.
 constexpr double kPersistentShare = 0.6;
-// Shares of the excess that samples or pauses of the process must explain.
+// Share of the excess that samples must explain.
 constexpr double kExplainedShare = 0.5;
+// A rank whose copies for checkpoints take this share of a step writes checkpoints often.
+constexpr double kWriterShare = 0.02;
 
 double compute_of(const Evidence& evidence, std::size_t rank) {
   const StepTimes mean = evidence.replay.mean(rank);
@@ -33,30 +35,37 @@ double usual_of(const Evidence& evidence, ValueOf value_of) {
   return usual(std::move(values));
 }
 
-/// The rank that computes longest.
-struct SlowRank {
-  std::size_t rank = 0;
-  double compute_ms = 0;
-  double excess_ms = 0;  // over the usual rank
-};
+// The time per step in which the process of a rank did not run although it could.
+double paused_ms(const Evidence& evidence, std::size_t rank) {
+  const ProcessCosts& process = evidence.job.ranks[rank].process;
+  if (process.seconds <= 0) return 0;
+  // While it waits for a core, its ticker may wait as well.
+  return std::max(process.suspended_seconds, process.waiting_seconds) / process.seconds *
+         evidence.step_ms;
+}
+
+}  // namespace
 
 SlowRank slowest_rank(const Evidence& evidence) {
   SlowRank slowest;
   for (std::size_t rank = 0; rank < evidence.replay.rank_count(); ++rank)
     if (const double compute = compute_of(evidence, rank); compute > slowest.compute_ms)
-      slowest = {rank, compute, 0};
-  slowest.excess_ms = slowest.compute_ms - usual_of(evidence, [&](std::size_t rank) {
-                        return compute_of(evidence, rank);
-                      });
+      slowest = {rank, compute};
+  const auto compute = [&](std::size_t rank) { return compute_of(evidence, rank); };
+  const auto paused = [&](std::size_t rank) { return paused_ms(evidence, rank); };
+  slowest.excess_ms = slowest.compute_ms - usual_of(evidence, compute);
+  slowest.paused_ms = paused(slowest.rank) - usual_of(evidence, paused);
   return slowest;
 }
 
-// The time per step in which the process of a rank did not run although it could.
-double paused_ms(const Evidence& evidence, std::size_t rank) {
-  const ProcessCosts& process = evidence.job.ranks[rank].process;
-  if (process.seconds <= 0) return 0;
-  return (process.suspended_seconds + process.waiting_seconds) / process.seconds * evidence.step_ms;
+bool is_delayed_by_writer(const Evidence& evidence, const SlowRank& slow) {
+  const ProcessCosts& process = evidence.job.ranks[slow.rank].process;
+  const double saving = evidence.replay.mean(slow.rank)[StepPhase::kCheckpoint];
+  return slow.is_paused() && process.waiting_seconds > process.suspended_seconds &&
+         evidence.share(saving) >= kWriterShare;
 }
+
+namespace {
 
 double longest_straggler_wait(const Evidence& evidence) {
   double longest = 0;
@@ -107,10 +116,7 @@ Recommendation slow_rank(const Evidence& evidence, const SlowRank& slow, double 
                                               slow.rank),
                         .regained_ms = regained,
                         .rank = static_cast<int>(slow.rank)};
-  const double paused = paused_ms(evidence, slow.rank) - usual_of(evidence, [&](std::size_t rank) {
-                          return paused_ms(evidence, rank);
-                        });
-  if (paused >= kExplainedShare * slow.excess_ms) {
+  if (slow.is_paused()) {
     const auto [why, remedy] = describe_pauses(costs.process);
     result.cause = Cause::kSuspendedRank;
     result.evidence = fmt::format("{}: {}", compute, why);
@@ -141,7 +147,8 @@ std::vector<Recommendation> compute_causes(const Evidence& evidence) {
     StepReplay replay = evidence.replay;
     replay.compute_as_others(slow.rank);
     const double regained = evidence.step_ms - replay.step_ms();
-    if (evidence.is_worth(regained)) return {slow_rank(evidence, slow, regained)};
+    if (evidence.is_worth(regained) && !is_delayed_by_writer(evidence, slow))
+      return {slow_rank(evidence, slow, regained)};
     return {};
   }
   if (!evidence.is_worth(by_balance)) return {};

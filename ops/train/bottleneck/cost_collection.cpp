@@ -40,6 +40,7 @@ LoaderCosts loader_costs(const DataLoader* loader) {
   const LoaderReport report = loader->report();
   const ReadingWork& work = report.reading;
   return {.workers = report.threads,
+          .prefetch = report.prefetch,
           .reading_ms = milliseconds_per(work.time, work.batches),
           .reading_cpu_ms = milliseconds_per(work.cpu_time, work.batches)};
 }
@@ -138,7 +139,7 @@ std::vector<std::byte> pack(const RankCosts& costs) {
       costs.samples_per_step,
       costs.memory_bandwidth,
       costs.device_busy.value_or(-1),
-      Message::array({loader.workers, loader.reading_ms, loader.reading_cpu_ms}),
+      Message::array({loader.workers, loader.prefetch, loader.reading_ms, loader.reading_cpu_ms}),
       Message::array({process.seconds, process.cpu_seconds, process.waiting_seconds,
                       process.suspended_seconds, process.cores, process.idle_cores,
                       process.major_faults, process.involuntary_switches}),
@@ -156,7 +157,7 @@ RankCosts unpack(std::span<const std::byte> bytes) try {
   costs.memory_bandwidth = json.at(4);
   if (const double busy = json.at(5); busy >= 0) costs.device_busy = busy;
   const Message& loader = json.at(6);
-  costs.loader = {loader.at(0), loader.at(1), loader.at(2)};
+  costs.loader = {loader.at(0), loader.at(1), loader.at(2), loader.at(3)};
   const Message& process = json.at(7);
   costs.process = {process.at(0), process.at(1), process.at(2), process.at(3),
                    process.at(4), process.at(5), process.at(6), process.at(7)};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "horo/base/quantity.h"
 #include "ops/train/bottleneck/causes.h"
 
 namespace horo::ops {
@@ -27,6 +28,10 @@ struct SlowLoader {
   bool reads() const { return costs.reading_cpu_ms < 0.5 * costs.reading_ms; }
   double batch_ms(std::size_t workers) const {
     return costs.reading_ms / static_cast<double>(std::max<std::size_t>(1, workers));
+  }
+  // Not more threads load at the same time than batches are loaded ahead.
+  double batch_ms_now() const {
+    return batch_ms(costs.prefetch > 0 ? std::min(costs.workers, costs.prefetch) : costs.workers);
   }
 };
 
@@ -83,10 +88,13 @@ bool has_cores(const Evidence& evidence, const SlowLoader& loader, std::size_t w
 
 std::string evidence_of(const Evidence& evidence, const SlowLoader& loader, bool reads) {
   const LoaderCosts& costs = loader.costs;
-  const std::string how = costs.workers == 0
-                              ? "on the training thread"
-                              : fmt::format("on {} of {:.0f} cores", threads(costs.workers),
-                                            evidence.job.ranks[loader.rank].process.cores);
+  const std::string how =
+      costs.workers == 0
+          ? "on the training thread"
+          : fmt::format("on {} of {}", threads(costs.workers),
+                        format_count(static_cast<std::size_t>(std::max(
+                                         1.0, evidence.job.ranks[loader.rank].process.cores)),
+                                     "core"));
   const std::string what =
       reads ? fmt::format(
                   "reading a batch takes {:.3g} ms {}, of which {:.0f} % is waiting for "
@@ -104,8 +112,8 @@ std::vector<Recommendation> data_causes(const Evidence& evidence) {
   const SlowLoader loader = slowest_loader(evidence);
   const double all = regained_by(evidence, 0, loader.waited_ms);
   if (!evidence.is_worth(all)) return {};
-  const bool is_busy = loader.costs.workers == 0 ||
-                       loader.batch_ms(loader.costs.workers) >= kBusyLoader * evidence.step_ms;
+  const bool is_busy =
+      loader.costs.workers == 0 || loader.batch_ms_now() >= kBusyLoader * evidence.step_ms;
   if (!is_busy)
     return {{.cause = Cause::kDataBursts,
              .evidence = fmt::format(
@@ -117,7 +125,8 @@ std::vector<Recommendation> data_causes(const Evidence& evidence) {
                         .evidence = evidence_of(evidence, loader, loader.reads())};
   const std::size_t workers = enough_workers(evidence, loader);
   if (loader.reads() || has_cores(evidence, loader, workers)) {
-    result.remedy = fmt::format("--workers {}", workers);
+    result.remedy = workers <= 2 ? fmt::format("--workers {}", workers)
+                                 : fmt::format("--workers {} --prefetch {}", workers, workers + 1);
     result.regained_ms =
         regained_by(evidence, waited_with(evidence, loader, workers), loader.waited_ms);
   } else {

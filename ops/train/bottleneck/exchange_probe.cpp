@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace horo::ops {
@@ -12,10 +13,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kProbeMs = 60;  // for the repetitions of one exchange
-constexpr std::size_t kLeastProbe = std::size_t{64} << 10;
-constexpr std::size_t kLargestProbe = std::size_t{32} << 20;
-constexpr double kLargeProbeMs = 15;
+constexpr double kProbeMs = 60;          // for the repetitions of one exchange
+constexpr double kSlowExchangeMs = 500;  // is measured once
+constexpr double kLeastProbeBytes = 64 << 10, kLargestProbeBytes = 32 << 20;
 
 // The largest value of all ranks.
 double largest(Context& context, double value) {
@@ -33,8 +33,9 @@ double exchange_once(Context& context, GradientSync& sync) {
 
 // The median over some exchanges, on the slowest rank. The first exchange connects the ranks.
 double exchange_ms(Context& context, GradientSync& sync) {
-  exchange_once(context, sync);
-  const double first = largest(context, exchange_once(context, sync));
+  double first = largest(context, exchange_once(context, sync));
+  if (first > kSlowExchangeMs) return first;
+  first = largest(context, exchange_once(context, sync));
   const auto rounds = static_cast<std::size_t>(std::clamp(kProbeMs / first, 2.0, 15.0));
   std::vector<double> times;
   for (std::size_t round = 0; round < rounds; ++round)
@@ -43,12 +44,27 @@ double exchange_ms(Context& context, GradientSync& sync) {
   return largest(context, times[times.size() / 2]);
 }
 
-// An allreduce of `bytes`, in ms.
+// Memory for a buffer: an arena, as for the gradients, if ranks share a node and it has room.
+std::optional<Arena> allocate_arena_for(Context& context, std::size_t bytes) {
+  if (context.size() == context.node_count()) return std::nullopt;
+  try {
+    return context.allocate(bytes);
+  } catch (const SharedMemoryError&) {  // on all ranks
+    return std::nullopt;
+  }
+}
+
+// An allreduce of one buffer, in ms.
 double allreduce_ms(Context& context, std::size_t bytes) {
-  std::vector<float> values(std::max<std::size_t>(1, bytes / sizeof(float)));
-  const std::array tensors{NamedTensor{"report.values", TensorView(values)}};
-  GradientSync sync(context, tensors,
-                    {.name = "report.link", .bucket_bytes = bytes, .autotune = false});
+  const std::size_t count = std::max<std::size_t>(1, bytes / sizeof(float));
+  const std::optional<Arena> arena = allocate_arena_for(context, count * sizeof(float));
+  std::vector<float> values(arena ? 0 : count);
+  float* const data = arena ? reinterpret_cast<float*>(arena->bytes().data()) : values.data();
+  std::fill_n(data, count, 1.0f);
+  const std::array tensors{NamedTensor{"report.values", TensorView(data, Shape{count})}};
+  GradientSync sync(
+      context, tensors,
+      {.name = "report.link", .bucket_bytes = count * sizeof(float), .autotune = false});
   return exchange_ms(context, sync);
 }
 
@@ -77,11 +93,10 @@ CommunicationCosts measure_communication(Context& context, std::span<const Named
   CommunicationCosts costs;
   costs.exchange = measure(context, gradients, probe_options(options));
   costs.latency_ms = allreduce_ms(context, 8);
-  // A buffer that takes some time, so that the latency is a small part of it.
-  const double small_ms = allreduce_ms(context, kLeastProbe);
-  const double scale =
-      std::clamp(kLargeProbeMs / small_ms, 1.0, static_cast<double>(kLargestProbe) / kLeastProbe);
-  const std::size_t bytes = static_cast<std::size_t>(scale * kLeastProbe) / 64 * 64;
+  // One buffer of the same size, or a part of it if the link is slow.
+  const double part = std::min(1.0, kProbeMs / costs.exchange.milliseconds);
+  const auto bytes = static_cast<std::size_t>(
+      std::clamp(part * costs.exchange.bytes, kLeastProbeBytes, kLargestProbeBytes));
   costs.bandwidth =
       static_cast<double>(bytes) * bus_factor(context) / (allreduce_ms(context, bytes) / 1e3);
   return costs;
@@ -106,7 +121,9 @@ std::vector<ExchangeVariant> measure_variants(Context& context,
       options.op != ReduceOp::kAdasum) {
     GradientSyncOptions narrow = probe_options(options);
     narrow.wire = DataType::kBFloat16;
-    variants.push_back({ExchangeVariant::Kind::kBFloat16, 0, measure(context, gradients, narrow)});
+    if (!variants.empty()) narrow.bucket_bytes = variants.back().bucket_bytes;
+    variants.push_back({ExchangeVariant::Kind::kBFloat16, narrow.bucket_bytes.value_or(0),
+                        measure(context, gradients, narrow)});
   }
   return variants;
 }

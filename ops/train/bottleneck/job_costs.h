@@ -12,6 +12,7 @@ namespace horo::ops {
 /// How a rank loads its batches. Times are in ms, over all of its loader threads.
 struct LoaderCosts {
   std::size_t workers = 0;    ///< threads; 0: the training thread loads
+  std::size_t prefetch = 0;   ///< batches loaded ahead, at most one by each thread; 0: unknown
   double reading_ms = 0;      ///< per batch: reading, decoding and augmenting
   double reading_cpu_ms = 0;  ///< the part of reading_ms on a core; the rest is waiting for files
 };
@@ -58,7 +59,7 @@ struct ExchangeCosts {
 struct ExchangeVariant {
   enum class Kind { kLargerBuckets, kBFloat16 };
   Kind kind = Kind::kLargerBuckets;
-  std::size_t bucket_bytes = 0;  ///< of kLargerBuckets
+  std::size_t bucket_bytes = 0;  ///< 0: as now
   ExchangeCosts costs;
 };
 
@@ -66,7 +67,7 @@ struct ExchangeVariant {
 struct CommunicationCosts {
   ExchangeCosts exchange;
   double latency_ms = 0;  ///< of an allreduce of 8 bytes
-  /// Bytes that an allreduce of a large buffer moves over the slowest link per second: busbw as
+  /// Bytes per second of an allreduce of one buffer of the same size (64 KiB to 32 MiB): busbw as
   /// nccl-tests defines it.
   double bandwidth = 0;
   std::vector<ExchangeVariant> variants;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "ops/train/bottleneck/causes.h"
 
@@ -12,8 +13,7 @@ namespace {
 constexpr double kCheckpointShare = 0.01;
 constexpr std::uint64_t kLogEvery = 20;
 
-double regained_without(const Evidence& evidence, StepPhase phase) {
-  StepReplay replay = evidence.replay;
+double regained_without(const Evidence& evidence, StepPhase phase, StepReplay replay) {
   for (std::size_t rank = 0; rank < replay.rank_count(); ++rank) replay.scale(rank, phase, 0);
   return evidence.step_ms - replay.step_ms();
 }
@@ -31,21 +31,29 @@ std::string every(double interval) {
 }
 
 std::optional<Recommendation> checkpoints(const Evidence& evidence) {
-  const double all = regained_without(evidence, StepPhase::kCheckpoint);
+  const SlowRank slow = slowest_rank(evidence);
+  const bool delays = is_delayed_by_writer(evidence, slow);
+  StepReplay replay = evidence.replay;
+  if (delays) replay.compute_as_others(slow.rank);
+  const double all = regained_without(evidence, StepPhase::kCheckpoint, std::move(replay));
   if (!evidence.is_worth(all)) return std::nullopt;
   const double interval = interval_of(evidence, StepPhase::kCheckpoint);
   const double rest = std::max(1e-3, evidence.step_ms - all);
   const double longer = std::ceil(interval * all / (kCheckpointShare * rest));
   return Recommendation{
       .cause = Cause::kCheckpoints,
-      .evidence = fmt::format("checkpoints take {:.0f} % of the step: one of {:.3g} ms {}",
-                              100 * evidence.share(all), all * interval, every(interval)),
+      .evidence = fmt::format("checkpoints take {:.0f} % of the step: one of {:.3g} ms {}{}",
+                              100 * evidence.share(all), all * interval, every(interval),
+                              delays ? fmt::format(", with the core that the writer of rank {} "
+                                                   "takes from its training thread",
+                                                   slow.rank)
+                                     : ""),
       .remedy = fmt::format("--checkpoint-every {:.0f}", longer),
       .regained_ms = all * (1 - interval / std::max(longer, interval))};
 }
 
 std::optional<Recommendation> logging(const Evidence& evidence) {
-  const double all = regained_without(evidence, StepPhase::kLogging);
+  const double all = regained_without(evidence, StepPhase::kLogging, evidence.replay);
   if (!evidence.is_worth(all)) return std::nullopt;
   const double interval = interval_of(evidence, StepPhase::kLogging);
   const double longer = std::ceil(interval) * static_cast<double>(kLogEvery);

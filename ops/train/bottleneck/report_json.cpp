@@ -33,6 +33,7 @@ Json rank_json(const RankCosts& costs, const RankDiagnosis& diagnosis) {
             {"involuntary_switches", process.involuntary_switches},
             {"loader",
              {{"workers", costs.loader.workers},
+              {"prefetch", costs.loader.prefetch},
               {"reading_ms_per_batch", costs.loader.reading_ms},
               {"reading_cpu_ms_per_batch", costs.loader.reading_cpu_ms}}},
             {"samples_per_step", costs.samples_per_step},

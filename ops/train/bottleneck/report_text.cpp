@@ -76,8 +76,8 @@ std::string bandwidths(const JobCosts& job, const Diagnosis& diagnosis) {
     const ExchangeCosts& exchange = communication->exchange;
     const double ranks = static_cast<double>(job.ranks.size());
     text += fmt::format(
-        "  exchange: {} in {} bucket{}, {:.3g} ms without computation: {} of {:.3g} GB/s that a "
-        "large allreduce reaches\n",
+        "  exchange: {} in {} bucket{}, {:.3g} ms without computation: {} of {:.3g} GB/s that one "
+        "buffer reaches\n",
         format_bytes(static_cast<std::size_t>(exchange.bytes)), exchange.buckets,
         exchange.buckets == 1 ? "" : "s", exchange.milliseconds,
         rate(exchange.bytes * 2 * (ranks - 1) / ranks, exchange.milliseconds),

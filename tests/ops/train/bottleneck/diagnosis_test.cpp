@@ -79,7 +79,7 @@ TEST(Diagnosis, RecommendsWorkersForSlowFiles) {
   job.ranks[0].process.idle_cores = 0;
   const Recommendation one = first_of(job);
   EXPECT_EQ(one.cause, Cause::kSlowReader);
-  EXPECT_EQ(one.remedy, "--workers 10");
+  EXPECT_EQ(one.remedy, "--workers 10 --prefetch 11");
   EXPECT_NEAR(one.regained_ms, 30, 0.5);
   EXPECT_THAT(one.evidence, HasSubstr("97 % is waiting for files"));
 }
@@ -172,6 +172,33 @@ TEST(Diagnosis, RecommendsFewerBytesOnASlowLink) {
   EXPECT_EQ(one.cause, Cause::kSlowLink);
   EXPECT_EQ(one.remedy, "--wire bfloat16");
   EXPECT_NEAR(one.regained_ms, 18, 0.1);  // of 36 - 6 ms, 18 - 6 ms stay
+}
+
+// Larger buckets come first, because they do not change results.
+TEST(Diagnosis, RecommendsFewerBytesAfterLargerBuckets) {
+  JobCosts job = made_job(2, 8, [](std::size_t, std::size_t) { return usual_step(); });
+  job.communication = exchange_of(14, 100);
+  job.communication->variants = {
+      {ExchangeVariant::Kind::kLargerBuckets, std::size_t{4} << 20, {4e6, 1, 4.0}},
+      {ExchangeVariant::Kind::kBFloat16, std::size_t{4} << 20, {4e6, 1, 2.0}}};
+  const Diagnosis diagnosis = diagnose(job);
+  ASSERT_EQ(diagnosis.recommendations.size(), 2u);
+  EXPECT_EQ(diagnosis.recommendations[0].cause, Cause::kSmallBuckets);
+  EXPECT_EQ(diagnosis.recommendations[1].cause, Cause::kSlowLink);
+  EXPECT_EQ(diagnosis.recommendations[1].remedy, "--wire bfloat16 and HORO_BUCKET_BYTES=4MiB");
+}
+
+// The writer of checkpoints takes the core of the training thread of rank 0.
+TEST(Diagnosis, CountsTheWriterAsCostOfCheckpoints) {
+  JobCosts job = made_job(2, 0.1, [](std::size_t rank, std::size_t) {
+    return rank > 0 ? usual_step()
+                    : usual_step({{StepPhase::kCheckpoint, 1}, {StepPhase::kForward, 5}});
+  });
+  job.ranks[0].process.waiting_seconds = 3.5;
+  const Recommendation one = first_of(job);
+  EXPECT_EQ(one.cause, Cause::kCheckpoints);
+  EXPECT_NEAR(one.regained_ms, 6, 0.2);
+  EXPECT_THAT(one.evidence, HasSubstr("the writer of rank 0"));
 }
 
 TEST(Diagnosis, RecommendsALargerBatchIfMostWorkDoesNotDependOnIt) {
