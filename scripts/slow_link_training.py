@@ -29,13 +29,15 @@ def ways_of(options):
     """Returns the options of the training program for each way."""
     diloco = ["--update", "diloco", "--local-steps", options.local_steps, "--fragments", options.fragments,
               "--overlap", options.overlap, "--mixing", options.mixing, "--outer-lr", options.outer_lr, "--outer-momentum", options.outer_momentum]
-    return {ONE_HOST: [], "float32": [], "int8": ["--wire", "int8"], "DiLoCo": [*diloco, "--wire", "int8"]}
+    ways = {ONE_HOST: [], "float32": [], "int8": ["--wire", "int8"], "DiLoCo": [*diloco, "--wire", "int8"]}
+    return {way: more for way, more in ways.items() if way in (ONE_HOST, *options.ways.split(","))}
 
 
 def parse_options():
     parser = command_line.Parser(description=__doc__.partition("\n")[0])
     parser.add_argument("--bin", type=Path, default=Path("build/release/bin"), help="folder of horo's programs")
     parser.add_argument("--data", type=Path, required=True, help="folder with input.txt")
+    parser.add_argument("--ways", default="float32,int8,DiLoCo", help="which of them are compared with one host")
     parser.add_argument("--hosts", type=command_line.whole_number(2, 16), default=4)
     parser.add_argument("--rate", default="100mbit", help="of each link, in the format of tc")
     parser.add_argument("--steps", type=command_line.whole_number(0, 1_000_000), default=1600,
@@ -98,8 +100,8 @@ def summary_of(long_runs, rounds):
 
 
 def print_table(summary):
-    base = summary["float32"]["test_loss"]
-    print("| | samples/s | share of one host (least, most) | test loss | compared with float32 | MB sent per host and step | load |")
+    base = summary[ONE_HOST]["test_loss"]
+    print("| | samples/s | share of one host (least, most) | test loss | compared with one host | MB sent per host and step | load |")
     print("|---|---|---|---|---|---|---|")
     for way, one in summary.items():
         share, least, most = (100 * value for value in (one["share"], min(one["shares"]), max(one["shares"])))
