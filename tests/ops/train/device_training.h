@@ -67,7 +67,7 @@ inline void compare_with_host(device::Device& device, Context& context) {
 
 /// The same for a perceptron and ResNet-20. ResNet-20 amplifies rounding: other parameters by a
 /// relative 1e-6 change its loss by up to 0.03 within these four steps, because some ReLUs switch.
-/// So only a device that rounds as the host does can meet a tolerance of 1e-4.
+/// The host keeps channels last and adds in another order than a device in float32.
 inline void compare_other_networks_with_host(device::Device& device, Context& context,
                                              double resnet_tolerance) {
   const std::size_t side = BarsDataset::kSide;
