@@ -182,8 +182,9 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
       "number affects the rounding of sums");
   add("device", name_value(options.device, "device", {"cpu", "cuda"}),
       "where the model computes: cpu, or cuda with one GPU per rank");
-  add("precision", name_value(options.precision, "precision", {"float32", "bfloat16"}),
-      "element type of the computation on a GPU, float32 or bfloat16; weights stay float32");
+  add("precision", name_value(options.precision, "precision", {"float32", "bfloat16", "float16"}),
+      "element type of the computation on a GPU: float32, bfloat16, or float16 with a loss scale; "
+      "weights stay float32");
   add("graph", po::bool_switch(&options.graph),
       "run the steps on a GPU as CUDA graphs, which is faster for small batches");
   add("log-every", count_value(options.log_every, "log-every", 1, kMostSteps),

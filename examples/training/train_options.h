@@ -41,7 +41,7 @@ struct TrainOptions {
   std::string profile_perf;           ///< FIFO of perf; empty: none
   std::uint64_t drift_check = 0;      ///< steps between comparisons of the replicas; 0: none
   std::string device = "cpu";         ///< or "cuda"
-  std::string precision = "float32";  ///< of "cuda"; or "bfloat16"
+  std::string precision = "float32";  ///< of "cuda"; or "bfloat16" or "float16"
   bool graph = false;                 ///< of "cuda": steps run as graphs
   int compute_threads = 1;  ///< 0: the cores this rank may use, divided by the node's ranks
   std::size_t log_every = 100;

@@ -49,6 +49,11 @@ std::size_t count_steps(const TrainOptions& options, std::size_t samples) {
   return options.epochs * ((samples + more) / options.global_batch);
 }
 
+horo::DataType precision_of(const TrainOptions& options) {
+  if (options.precision == "bfloat16") return horo::DataType::kBFloat16;
+  return options.precision == "float16" ? horo::DataType::kFloat16 : horo::DataType::kFloat32;
+}
+
 /// The objects of a run, built from the command line.
 struct Job {
   /// `gpu`: null for the CPU.
@@ -95,10 +100,7 @@ struct Job {
         .shard_optimizer = options.recipe.shard_optimizer,
         .local_steps = local_steps_of(options.recipe),
         .loss = loss_of(options.recipe),
-        .device = {.device = gpu,
-                   .type = options.precision == "bfloat16" ? horo::DataType::kBFloat16
-                                                           : horo::DataType::kFloat32,
-                   .graph = options.graph},
+        .device = {.device = gpu, .type = precision_of(options), .graph = options.graph},
         .profile = {.first = options.profile_first,
                     .last = options.profile_last,
                     .trace = options.profile_trace,
@@ -166,7 +168,7 @@ std::optional<std::string> problem_of(const std::function<void()>& work) {
 
 void check(const TrainOptions& options) {
   HORO_CHECK(options.device == "cuda" || options.precision == "float32",
-             "--precision bfloat16 is for GPUs; add --device cuda");
+             fmt::format("--precision {} is for GPUs; add --device cuda", options.precision));
   HORO_CHECK(options.device == "cpu" || (options.op == "average" && !is_compressed(options.recipe)),
              "--op adasum, --compression and --wire int8 are for --device cpu");
   HORO_CHECK(

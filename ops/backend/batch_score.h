@@ -27,6 +27,8 @@ struct LossArguments {
   Tensor* gradient = nullptr;   ///< by the output of the model, in its type; may share its memory
   BatchScore* score = nullptr;  ///< in the memory of the backend
   float* loss = nullptr;        ///< a second destination of the loss, or null
+  /// An additional factor of the gradient in the memory of a device, or null: none.
+  const float* loss_scale = nullptr;
 };
 
 }  // namespace horo::ops

@@ -14,7 +14,7 @@ enum class ImageLayout {
 };
 
 struct ImageFormat {
-  DataType type = DataType::kFloat32;  ///< or kBFloat16
+  DataType type = DataType::kFloat32;  ///< or kBFloat16 or kFloat16
   ImageLayout layout = ImageLayout::kChannelsLast;
 };
 

@@ -73,16 +73,23 @@ std::vector<Safetensors> read_parts(const Context& context, const CheckpointDire
   return parts;
 }
 
-void share_states_of_callbacks(TrainingRun& run, const Safetensors* part0) {
+/// The text of rank 0's `part0` with this key, on all ranks; empty if there is none.
+std::string shared_metadata(TrainingRun& run, const Safetensors* part0, const std::string& key) {
+  const std::string_view saved = part0 == nullptr ? std::string_view() : part0->metadata(key);
+  std::vector<std::byte> text(bytes_of(saved).begin(), bytes_of(saved).end());
+  run.context.broadcast_object(text, {.name = "train.callback_state"});
+  return {reinterpret_cast<const char*>(text.data()), text.size()};
+}
+
+// A run in float16 may continue one in another type, which has no loss scale.
+void share_states(TrainingRun& run, const Safetensors* part0) {
   const auto& callbacks = run.options.callbacks;
-  for (std::size_t i = 0; i < callbacks.size(); ++i) {
-    const std::string_view saved =
-        part0 == nullptr ? std::string_view() : part0->metadata(callback_key(i));
-    std::vector<std::byte> text(bytes_of(saved).begin(), bytes_of(saved).end());
-    run.context.broadcast_object(text, {.name = "train.callback_state"});
-    if (!text.empty())
-      callbacks[i]->set_state({reinterpret_cast<const char*>(text.data()), text.size()});
-  }
+  for (std::size_t i = 0; i < callbacks.size(); ++i)
+    if (const std::string state = shared_metadata(run, part0, callback_key(i)); !state.empty())
+      callbacks[i]->set_state(state);
+  if (run.loss_scaling == nullptr) return;
+  if (const std::string state = shared_metadata(run, part0, kLossScaleKey); !state.empty())
+    run.loss_scaling->set_state(state);
 }
 
 }  // namespace
@@ -133,7 +140,7 @@ CheckpointName Checkpoints::resume(TrainingRun& run, const std::vector<Checkpoin
     if (is_first_rank_) require_same_training(run, parts);
   });
   if (!problem.empty()) throw CheckpointError(fmt::format("{}: {}", what, problem));
-  share_states_of_callbacks(run, is_first_rank_ ? &parts[0] : nullptr);
+  share_states(run, is_first_rank_ ? &parts[0] : nullptr);
   if (is_first_rank_) {
     load_common_state(run, parts);
     load_buffers(run, parts);

@@ -172,6 +172,7 @@ void take_snapshot(TrainingRun& run, const CheckpointName& name, int part, Safet
   metadata.emplace_back("optimizer", run.optimizer.describe());
   if (run.optimizer.is_divided()) metadata.emplace_back(kOptimizerStateKey, kShardedState);
   if (!method.description.empty()) metadata.emplace_back(kMethodKey, method.description);
+  if (run.loss_scaling != nullptr) metadata.emplace_back(kLossScaleKey, run.loss_scaling->state());
   const auto& callbacks = run.options.callbacks;
   for (std::size_t i = 0; i < callbacks.size(); ++i)
     if (std::string state = callbacks[i]->state(); !state.empty())

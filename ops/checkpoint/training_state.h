@@ -26,6 +26,9 @@ namespace horo::ops {
 /// The key of the metadata of part 0 with the state of callback `index`.
 std::string callback_key(std::size_t index);
 
+/// The key of the metadata of part 0 with LossScaling::state(), if there is a loss scale.
+inline constexpr const char* kLossScaleKey = "loss scale";
+
 /// Whether ranks have state of their own, so that every rank writes a part. Otherwise rank 0 does.
 bool has_state_per_rank(const TrainingRun& run);
 

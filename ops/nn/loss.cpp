@@ -11,13 +11,13 @@ namespace horo::ops {
 // The gradient overwrites the output if nothing else uses it, so no second array of that size is
 // allocated.
 Tensor Loss::backward(Backend& backend, Tensor output, const Tensor& targets, double samples,
-                      BatchScore* score, float* loss) const {
+                      BatchScore* score, float* loss, const float* loss_scale) const {
   // The comparison also rejects NaN.
   HORO_CHECK(samples > 0, fmt::format("loss: normaliser is {}; must be above 0", samples));
   const auto per_sample = static_cast<double>(check(output, targets));
   Tensor gradient =
       output.is_unique() ? output.shared() : backend.allocate(output.shape(), output.type());
-  compare(backend, output, targets, {samples * per_sample, &gradient, score, loss});
+  compare(backend, output, targets, {samples * per_sample, &gradient, score, loss, loss_scale});
   return gradient;
 }
 

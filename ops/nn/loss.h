@@ -16,10 +16,12 @@ class Loss {
   /// Computes the loss and its gradient by `output`, which may get the memory of `output`. Divides
   /// both by `samples` times the targets per sample: the mean over the batch if `samples` is its
   /// size. If ranks have batches of different sizes and gradients are averaged, `samples` is the
-  /// global batch / ranks. Stores the score, and the loss also at `loss` unless that is null.
-  /// Throws InvalidArgument if the shapes do not match.
+  /// global batch / ranks. Stores the score, and the loss also at `loss` unless that is null. On a
+  /// device, multiplies the gradient by `loss_scale` unless that is null. Throws InvalidArgument if
+  /// the shapes do not match.
   Tensor backward(Backend& backend, Tensor output, const Tensor& targets, double samples,
-                  BatchScore* score, float* loss = nullptr) const;
+                  BatchScore* score, float* loss = nullptr,
+                  const float* loss_scale = nullptr) const;
   /// Stores the score: the sum of the losses, for evaluation.
   void score(Backend& backend, const Tensor& output, const Tensor& targets,
              BatchScore* score) const;

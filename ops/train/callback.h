@@ -9,6 +9,7 @@
 #include "ops/nn/layer.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/evaluation.h"
+#include "ops/train/loss_scaling.h"
 #include "ops/train/progress_display.h"
 #include "ops/train/step_timer.h"
 #include "ops/train/steps_in_flight.h"
@@ -43,6 +44,8 @@ struct TrainingRun {
   TrainStep* step = nullptr;
   /// Loads the training samples. Null in restore(), start() and finish().
   const DataLoader* loader = nullptr;
+  /// Null without a loss scale. restore() may set its state on rank 0.
+  LossScaling* loss_scaling = nullptr;
 };
 
 /// Takes part in the run of a Trainer, which calls the functions on every rank, in the order of

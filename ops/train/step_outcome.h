@@ -17,6 +17,8 @@ struct StepOutcome {
   bool was_clipped = false;
   /// Names the value that was not finite if the step was skipped; otherwise empty.
   std::string why_skipped;
+  /// After the step; 0 without a loss scale.
+  float loss_scale = 0;
   /// Durations of the phases on a device, which the clock of the host cannot measure.
   std::optional<StepTimes> times;
 };

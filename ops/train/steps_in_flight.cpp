@@ -7,6 +7,7 @@ namespace horo::ops {
 namespace {
 
 using device_kernels::GradientVerdict;
+using device_kernels::LossScale;
 
 std::string why_skipped(const GradientVerdict& verdict) {
   if (verdict.skip == 0) return {};
@@ -22,6 +23,7 @@ StepsInFlight::StepsInFlight(TrainStep& step)
   for (Slot& slot : slots_) {
     slot.verdict = device_.allocate_pinned(sizeof(GradientVerdict));
     slot.scalars = device_.allocate_pinned(sizeof(StepScalars));
+    if (step.loss_scaling() != nullptr) slot.scale = device_.allocate_pinned(sizeof(LossScale));
     for (auto& mark : slot.marks) mark = device_.make_timed_event();
     slot.copied = device_.make_event();
   }
@@ -37,6 +39,8 @@ void StepsInFlight::end_step() {
   const Slot& slot = slots_[begun_ % slots_.size()];
   stream_.copy(slot.verdict.data(), step_.verdict(), sizeof(GradientVerdict));
   stream_.copy(slot.scalars.data(), step_.scalars().data, sizeof(StepScalars));
+  if (LossScaling* const scaling = step_.loss_scaling())
+    stream_.copy(slot.scale.data(), scaling->on_device(), sizeof(LossScale));
   stream_.record(*slot.copied);
   ++begun_;
 }
@@ -50,11 +54,14 @@ StepOutcome StepsInFlight::wait_for_oldest() {
   std::memcpy(&verdict, slot.verdict.data(), sizeof verdict);
   StepScalars scalars;
   std::memcpy(&scalars, slot.scalars.data(), sizeof scalars);
+  LossScale scale{.scale = 0};
+  if (step_.loss_scaling() != nullptr) std::memcpy(&scale, slot.scale.data(), sizeof scale);
   const std::optional<double> limit = step_.options().clip_norm;
   return {.loss = scalars.loss * static_cast<float>(step_.scalars().scale),
           .requests = scalars.requests,
           .was_clipped = limit && verdict.skip == 0 && verdict.norm > *limit,
           .why_skipped = why_skipped(verdict),
+          .loss_scale = scale.scale,
           .times = times_of(slot)};
 }
 

@@ -35,6 +35,7 @@ class StepsInFlight {
   struct Slot {
     device::Memory verdict;  // pinned: a GradientVerdict
     device::Memory scalars;  // pinned: StepScalars
+    device::Memory scale;    // pinned: a LossScale
     std::array<std::unique_ptr<device::Event>, kMarks> marks;
     std::unique_ptr<device::Event> copied;
   };

@@ -54,6 +54,7 @@ std::string to_json(const TrainReport& report) {
   json["control_messages_per_step"] = report.control_messages_per_step;
   json["clipped_steps"] = report.clipped_steps;
   json["skipped_steps"] = report.skipped_steps;
+  json["loss_scale"] = report.loss_scale;
   json["bad_samples"] = report.bad_samples;
   json["loader"] = loader_json(report.loader);
   json["compression_rate"] = report.compression.compression_rate();

@@ -49,6 +49,7 @@ struct TrainReport {
   double control_messages_per_step = 0;
   std::uint64_t clipped_steps = 0;  ///< whose gradients were scaled to clip_norm
   std::uint64_t skipped_steps = 0;  ///< that were not finite
+  float loss_scale = 0;             ///< at the end; 0 without one
   std::uint64_t bad_samples = 0;    ///< reads that failed and were skipped, over all ranks
   LoaderReport loader;              ///< of the training samples, on this rank
   CompressionFigures compression;   ///< over all steps, on this rank
@@ -60,11 +61,11 @@ struct TrainReport {
 /// One JSON object, with the keys ranks, epochs, first_step, steps, was_stopped, global_batch,
 /// batch_shares, test_accuracy, test_loss, losses, param_hash, samples_per_second, step_ms
 /// (data_wait, forward, backward, exposed_communication, optimizer, transfer, logging, checkpoint,
-/// total: medians), control_messages_per_step, clipped_steps, skipped_steps, bad_samples, loader
-/// (threads, prefetch, waited_ms, reading_ms, reading_cpu_ms), compression_rate, compression_error
-/// (relative_error()), checkpoints (written, failed, bytes, training_waited_ms, write_ms),
-/// optimizer_state (bytes, whole_bytes), and with a BottleneckReport bottlenecks (see
-/// bottleneck/report_json.h).
+/// total: medians), control_messages_per_step, clipped_steps, skipped_steps, loss_scale,
+/// bad_samples, loader (threads, prefetch, waited_ms, reading_ms, reading_cpu_ms),
+/// compression_rate, compression_error (relative_error()), checkpoints (written, failed, bytes,
+/// training_waited_ms, write_ms), optimizer_state (bytes, whole_bytes), and with a BottleneckReport
+/// bottlenecks (see bottleneck/report_json.h).
 std::string to_json(const TrainReport& report);
 
 /// Writes to_json() to `path`, replacing it. Throws Error that names the file if it cannot.

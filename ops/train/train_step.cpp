@@ -18,12 +18,19 @@ using device_kernels::StepState;
 
 const ExchangeOptions& checked(const ExchangeOptions& options, const DeviceTraining& training) {
   check_update_method(options, training);
-  if (training.device == nullptr) return options;
+  if (training.device == nullptr) {
+    HORO_CHECK(options.loss_scaling == nullptr, "a loss scale is for training on a device");
+    return options;
+  }
   HORO_CHECK(options.op == ReduceOp::kAverage,
              "training on a device: gradients are averaged; Adasum is for host memory");
   HORO_CHECK(options.compression.kind == Compression::Kind::kNone,
              "training on a device: compression is for host memory; on a device gradients can "
              "be sent as bfloat16");
+  HORO_CHECK(
+      (training.type == DataType::kFloat16) == (options.loss_scaling != nullptr) &&
+          (options.loss_scaling == nullptr || options.check_finite),
+      "training in float16 has a loss scale and the finite check; other types have no scale");
   HORO_CHECK(
       !options.clip_norm || (std::isfinite(*options.clip_norm) && *options.clip_norm > 0),
       fmt::format("training on a device: clip_norm is {}, it must be above 0", *options.clip_norm));
@@ -56,6 +63,8 @@ std::vector<std::string> agreed(const Optimizer& optimizer, const Loss& loss,
           loss.describe(),
           options.clip_norm ? fmt::format("clip_norm = {}", *options.clip_norm) : "no clip_norm",
           fmt::format("check_finite = {}", options.check_finite),
+          options.loss_scaling == nullptr ? "no loss scale"
+                                          : "loss scale = " + options.loss_scaling->state(),
           fmt::format("shard_optimizer = {}", options.shard_optimizer),
           "local_steps = " + describe(options.local_steps)};
 }
@@ -183,11 +192,17 @@ TrainStep::TrainStep(Context& context, Layer& model, Optimizer& optimizer, const
   }
   if (!device_backend_) return;
   state_ = backend_.allocate({sizeof(StepState)}, DataType::kUInt8);
+  if (loss_scaling() != nullptr) loss_scaling()->move_to(*device_backend_);
   std::vector<ReducedGradient> reduced;
   for (std::size_t i = 0; i < tensors.size(); ++i) reduced.push_back(sync_.reduced(i));
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     locations_.push_back({reduced[i].data, reduced[i].type, static_cast<float>(reduced[i].scale)});
   measured_.emplace(device_backend_->device(), device_backend_->stream(), parameters_, reduced);
+}
+
+TrainStep::~TrainStep() {
+  finish();
+  if (loss_scaling() != nullptr) loss_scaling()->reset();
 }
 
 void TrainStep::finish() noexcept {
@@ -231,9 +246,11 @@ Tensor TrainStep::forward(Batch& batch, Pass pass) {
 Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double samples) {
   BatchScore* const score = memory_as<BatchScore>(score_);
   float* const loss = &gradients_.own_scalars().loss;
+  const float* const scale =
+      loss_scaling() == nullptr ? nullptr : &loss_scaling()->on_device()->scale;
   if (batch.padding == 0)
-    return loss_function_.backward(backend_, std::move(output), batch.targets, samples, score,
-                                   loss);
+    return loss_function_.backward(backend_, std::move(output), batch.targets, samples, score, loss,
+                                   scale);
   Tensor gradient = backend_.allocate(output.shape(), output.type());
   fill_with_zeros(backend_, gradient.raw(), gradient.bytes());
   const std::size_t rows = batch.counted_rows();
@@ -242,8 +259,8 @@ Tensor TrainStep::loss_gradient(Tensor output, const Batch& batch, double sample
     fill_with_zeros(backend_, reinterpret_cast<std::byte*>(loss), sizeof *loss);
     return gradient;
   }
-  const Tensor counted = loss_function_.backward(backend_, output.rows(0, rows),
-                                                 batch.targets.rows(0, rows), samples, score, loss);
+  const Tensor counted = loss_function_.backward(
+      backend_, output.rows(0, rows), batch.targets.rows(0, rows), samples, score, loss, scale);
   copy(backend_, gradient.raw(), counted.raw(), counted.bytes());
   return gradient;
 }
@@ -279,6 +296,7 @@ void TrainStep::mark(std::size_t gradient) {
 }
 
 void TrainStep::move_back() {
+  if (loss_scaling() != nullptr) loss_scaling()->release();
   if (method_) method_->finish();
   trained_.move_back();
 }
@@ -322,6 +340,10 @@ void TrainStep::update() {
     device_kernels::GradientMeasure how;
     if (options_.clip_norm) how.max_norm = static_cast<float>(*options_.clip_norm);
     if (options_.check_finite) how.also = &static_cast<const StepScalars*>(scalars().data)->loss;
+    if (loss_scaling() != nullptr) {
+      how.loss_scale = loss_scaling()->on_device();
+      how.growth_interval = loss_scaling()->growth_interval();
+    }
     measured_->measure(device_backend_->stream(), how);
     gradients.factor = &verdict()->factor;
     if (options_.check_finite) gradients.skip = &verdict()->skip;

@@ -14,6 +14,7 @@
 #include "ops/optim/optimizer.h"
 #include "ops/train/gradient_block.h"
 #include "ops/train/local_steps.h"
+#include "ops/train/loss_scaling.h"
 #include "ops/train/measured_gradients.h"
 #include "ops/train/update_method.h"
 
@@ -23,9 +24,10 @@ namespace horo::ops {
 struct DeviceTraining {
   device::Device* device =
       nullptr;  ///< see open_gpu(); must outlive the training; null: host memory
-  /// Element type of forward and backward: kFloat32 or kBFloat16. Gradients are exchanged in this
-  /// type too. The optimizer always updates float32 values.
+  /// Element type of forward and backward: kFloat32, kBFloat16, or kFloat16 with a loss scale.
+  /// Gradients are exchanged in this type too. The optimizer always updates float32 values.
   DataType type = DataType::kFloat32;
+  LossScaleOptions loss_scale{};  ///< of kFloat16
   /// Trainer: runs steps as a graph, after a few plain ones, with the same results. The host then
   /// submits one launch per step, which is faster for small batches. Evaluation discards the graph.
   /// The times of the phases cannot be measured; a whole graph counts as forward. For one pass per
@@ -51,6 +53,8 @@ struct ExchangeOptions {
   /// With local_steps: the number of steps after which all ranks must have equal parameters, since
   /// the begin of training; 0: only after move_back().
   std::uint64_t last_step = 0;
+  /// Borrowed; required with DeviceTraining::type kFloat16, together with check_finite.
+  LossScaling* loss_scaling = nullptr;
 };
 
 /// Moves a model and its optimizer to a backend for the lifetime of this object, and then back to
@@ -92,7 +96,7 @@ class TrainStep {
   /// ranks.
   TrainStep(Context& context, Layer& model, Optimizer& optimizer, const Loss& loss,
             const DeviceTraining& training, const ExchangeOptions& options = {});
-  ~TrainStep() { finish(); }
+  ~TrainStep();
 
   /// Sets what later work uses: the number of the step, the learning rate of the optimizer, and
   /// what this rank requests.
@@ -132,6 +136,8 @@ class TrainStep {
   /// The StepScalars of all ranks after exchange(), in the memory of the backend. To be multiplied
   /// by ReducedGradient::scale.
   ReducedGradient scalars() const;
+  /// Null without a loss scale.
+  LossScaling* loss_scaling() const { return options_.loss_scaling; }
   /// On a device: of the latest update(), in its memory; zeros without clipping and the finite
   /// check. Null in host memory, where sync().report() has the result.
   const device_kernels::GradientVerdict* verdict() const;

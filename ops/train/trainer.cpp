@@ -96,6 +96,9 @@ Trainer::Trainer(Context& context, Layer& model, Optimizer& optimizer, const Dat
       phase_scopes_(context),
       control_messages_(context) {
   check_options(options, context.size(), train_set, test_set);
+  if (options.device.type != DataType::kFloat16) return;
+  loss_scaling_.emplace(options.device.loss_scale);
+  run_.loss_scaling = &*loss_scaling_;
 }
 
 TrainReport Trainer::run() {
@@ -117,7 +120,8 @@ TrainReport Trainer::run() {
                                  .check_finite = options_.max_skipped > 0,
                                  .shard_optimizer = options_.shard_optimizer,
                                  .local_steps = options_.local_steps,
-                                 .last_step = run_.total_steps};
+                                 .last_step = run_.total_steps,
+                                 .loss_scaling = run_.loss_scaling};
   report.optimizer_state.whole_bytes = optimizer_.state_bytes();
   Replica replica(context_, model_, optimizer_, *options_.loss, options_.device, exchange,
                   [this](StepPhase phase) { enter(phase); });
@@ -238,6 +242,23 @@ void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
   }
   clipped_ += outcome.was_clipped ? 1 : 0;
   const std::uint64_t step = ++outcomes_;
+  judge(step, outcome);
+  is_stopped_ |= outcome.requests.stop > 0;
+  show_progress(step, outcome.loss);
+  for (const auto& callback : options_.callbacks) callback->on_outcome(run_, step, outcome);
+}
+
+// With a loss scale, gradients that are too large for float16 are usual: the scale falls until they
+// fit. Below 1 they cannot come from the scale.
+void Trainer::judge(std::uint64_t step, const StepOutcome& outcome) {
+  const bool is_overflow =
+      !outcome.why_skipped.empty() && std::isfinite(outcome.loss) && outcome.loss_scale >= 1;
+  if (is_overflow) {
+    ++skipped_;
+    return display_.print(
+        fmt::format("step {}: {}; the step is skipped, and the loss scale is {:g}", step,
+                    outcome.why_skipped, outcome.loss_scale));
+  }
   const bool may_skip = options_.max_skipped > 0;
   if (may_skip && !outcome.why_skipped.empty()) {
     note_skipped(step, outcome.why_skipped);
@@ -252,9 +273,6 @@ void Trainer::take(const StepOutcome& outcome, TrainReport& report) {
       throw Error(fmt::format("step {}: {}: training has diverged; try a lower learning rate", step,
                               outcome.why_skipped));
   }
-  is_stopped_ |= outcome.requests.stop > 0;
-  show_progress(step, outcome.loss);
-  for (const auto& callback : options_.callbacks) callback->on_outcome(run_, step, outcome);
 }
 
 void Trainer::note_skipped(std::uint64_t step, const std::string& why) {
@@ -315,6 +333,7 @@ void Trainer::evaluate_model(Replica& replica, DataLoader& test_loader, TrainRep
 void Trainer::complete(Replica& replica, TrainReport& report) {
   report.optimizer_state.bytes = optimizer_.state_bytes();
   replica.bring_back();
+  if (loss_scaling_) report.loss_scale = loss_scaling_->value().scale;
   report.compression = replica.compression();
   report.steps = timer_.step_count();
   report.first_step = first_step_;

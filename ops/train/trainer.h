@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "horo/horo.h"
@@ -47,6 +48,7 @@ class Trainer {
   StepRequests requests();
   void enter(StepPhase phase);
   void take(const StepOutcome& outcome, TrainReport& report);
+  void judge(std::uint64_t step, const StepOutcome& outcome);
   void note_skipped(std::uint64_t step, const std::string& why);
   void show_progress(std::uint64_t steps_done, float loss);
   DataLoaderOptions evaluation_loader_options(Replica& replica) const;
@@ -63,6 +65,7 @@ class Trainer {
   GlobalSampler test_sampler_;
   BatchBalance balance_;
   ProgressDisplay display_;
+  std::optional<LossScaling> loss_scaling_;  // in float16
   TrainingRun run_;
   std::uint64_t first_step_ = 0;  // of this run
   std::uint64_t outcomes_ = 0;    // steps of epoch 0 and later whose outcome is known

@@ -49,6 +49,8 @@ void check_options(const TrainerOptions& options, int ranks, const Dataset& trai
              "automatic shares; turn `graph` off or give weights");
   HORO_CHECK(options.last_batch != LastBatch::kPartial,
              "in training, the last step of an epoch is dropped or padded; choose kDrop or kPad");
+  HORO_CHECK(options.device.device != nullptr || options.device.type != DataType::kFloat16,
+             "training in float16 needs a device; compute in float32 on the CPU");
   HORO_CHECK(!options.device.graph || options.loader.bad_samples == BadSamples::kFatal,
              "steps as graphs have fixed rows, so bad samples cannot be skipped; turn `graph` off");
   HORO_CHECK(options.epochs > 0 || options.steps > 0,
@@ -93,6 +95,9 @@ std::vector<std::string> describe_options(const TrainerOptions& options, const D
           "local_steps = " + describe(local_steps),
           fmt::format("loss = {}", loss->describe()),
           device.device == nullptr ? "device is unset" : "device is set",
+          fmt::format("device.type = {}", name_of(device.type)),
+          fmt::format("device.loss_scale = {}, {}", device.loss_scale.initial,
+                      device.loss_scale.growth_interval),
           fmt::format("device.graph = {}", device.graph),
           fmt::format("profile = {} to {}", profile.first, profile.last),
           fmt::format("profile.trace = {}", profile.trace.string()),

@@ -164,6 +164,7 @@ class CpuBackend : public Backend {
            shape[2] * shape[3] > 1;
   }
   static std::span<float> gradient_of(const LossArguments& to) {
+    HORO_CHECK(to.loss_scale == nullptr, "a loss scale is for training on a device");
     return to.gradient == nullptr ? std::span<float>() : to.gradient->values();
   }
   static void store(const BatchScore& score, const LossArguments& to) {

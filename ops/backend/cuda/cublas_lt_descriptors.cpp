@@ -51,9 +51,10 @@ void check_cublas_lt(cublasStatus_t status, const char* call, std::source_locati
 }
 
 cudaDataType_t cuda_type(DataType type) {
-  HORO_CHECK(
-      type == DataType::kFloat32 || type == DataType::kBFloat16,
-      fmt::format("the GPU's kernels compute with float32 or bfloat16, not {}", name_of(type)));
+  if (type == DataType::kFloat16) return CUDA_R_16F;
+  HORO_CHECK(type == DataType::kFloat32 || type == DataType::kBFloat16,
+             fmt::format("the GPU's kernels compute with float32, bfloat16 or float16, not {}",
+                         name_of(type)));
   return type == DataType::kFloat32 ? CUDA_R_32F : CUDA_R_16BF;
 }
 

@@ -8,6 +8,7 @@
 #include "ops/backend/cuda/matmul.h"
 #include "ops/backend/cuda/pooling.h"
 #include "ops/backend/device/batch_norm.h"
+#include "ops/backend/device/float_types.h"
 #include "ops/backend/device/matrix.h"
 #include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
@@ -144,10 +145,9 @@ class CudaLinear : public WeightedOperation {
                         void* bias_gradient) override {
     run(by_weights_, {.left = output_gradient, .right = input, .result = weights_gradient});
     if (!shape_.has_bias || bias_gradient == nullptr) return;
-    if (type_ == DataType::kFloat32)
-      sum_columns<float>(output_gradient, bias_gradient);
-    else
-      sum_columns<BFloat16>(output_gradient, bias_gradient);
+    device_kernels::visit_float_type(type_, "the gradient of a linear layer", [&]<typename T>(T) {
+      sum_columns<T>(output_gradient, bias_gradient);
+    });
   }
   void backward_data(const void* weights, const void* output_gradient,
                      void* input_gradient) override {

@@ -28,9 +28,10 @@ ImageBatch images_of(int batch, int channels, int height, int width) {
 }  // namespace
 
 cudnnDataType_t cudnn_type(DataType type) {
-  HORO_CHECK(
-      type == DataType::kFloat32 || type == DataType::kBFloat16,
-      fmt::format("the GPU's kernels compute with float32 or bfloat16, not {}", name_of(type)));
+  if (type == DataType::kFloat16) return CUDNN_DATA_HALF;
+  HORO_CHECK(type == DataType::kFloat32 || type == DataType::kBFloat16,
+             fmt::format("the GPU's kernels compute with float32, bfloat16 or float16, not {}",
+                         name_of(type)));
   return type == DataType::kFloat32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_BFLOAT16;
 }
 
@@ -62,6 +63,7 @@ DataType TensorDescription::type() const {
   cudnnDataType_t type{};
   int n = 0, c = 0, h = 0, w = 0, by_n = 0, by_c = 0, by_h = 0, by_w = 0;
   HORO_CUDNN(get_tensor_4d_descriptor, get(), &type, &n, &c, &h, &w, &by_n, &by_c, &by_h, &by_w);
+  if (type == CUDNN_DATA_HALF) return DataType::kFloat16;
   return type == CUDNN_DATA_FLOAT ? DataType::kFloat32 : DataType::kBFloat16;
 }
 
@@ -91,9 +93,9 @@ ConvolutionDescription::ConvolutionDescription(const Window& window, DataType ty
   const int padding = to_int(window.padding), stride = to_int(window.stride);
   HORO_CUDNN(set_convolution_2d_descriptor, descriptor, padding, padding, stride, stride, 1, 1,
              CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
-  set_math_type(type == DataType::kBFloat16 ? CUDNN_TENSOR_OP_MATH
-                : allow_tf32                ? CUDNN_DEFAULT_MATH
-                                            : CUDNN_FMA_MATH);
+  set_math_type(type != DataType::kFloat32 ? CUDNN_TENSOR_OP_MATH
+                : allow_tf32               ? CUDNN_DEFAULT_MATH
+                                           : CUDNN_FMA_MATH);
 }
 
 void ConvolutionDescription::set_math_type(cudnnMathType_t type) {

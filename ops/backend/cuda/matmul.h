@@ -69,7 +69,8 @@ MatmulShape linear_backward_weight(const InnerProductShape& shape);  ///< output
 inline constexpr std::size_t kMatmulWorkspaceBytes = std::size_t{32} << 20;
 
 struct MatmulOptions {
-  /// The type of all matrices and vectors: kFloat32 or kBFloat16. Sums are always in float32.
+  /// The type of all matrices and vectors: kFloat32, kBFloat16 or kFloat16. Sums are always in
+  /// float32.
   DataType type = DataType::kFloat32;
   Epilogue epilogue = Epilogue::kNone;
   /// Allows products of float32 matrices to drop 13 bits of each factor, for several times the

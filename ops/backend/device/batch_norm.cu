@@ -6,6 +6,7 @@
 #include "horo/base/error.h"
 #include "ops/backend/device/batch_norm.h"
 #include "ops/backend/device/channel_places.h"
+#include "ops/backend/device/float_types.h"
 #include "ops/backend/device/moments.h"
 #include "ops/backend/device/pieces.h"
 
@@ -309,12 +310,9 @@ void visit_places(const ImageBatch& images, ImageLayout layout,
 template <typename Function>
 void visit(const ImageBatch& images, const ImageFormat& format,
            std::initializer_list<const void*> arrays, const Function& function) {
-  if (format.type == DataType::kFloat32)
-    return visit_places<float>(images, format.layout, arrays, function);
-  HORO_CHECK(format.type == DataType::kBFloat16, "batch normalisation of images of type " +
-                                                     std::string(name_of(format.type)) +
-                                                     "; supported: float32, bfloat16");
-  visit_places<BFloat16>(images, format.layout, arrays, function);
+  visit_float_type(format.type, "batch normalisation of images", [&]<typename T>(T) {
+    visit_places<T>(images, format.layout, arrays, function);
+  });
 }
 
 template <typename T>

@@ -12,11 +12,13 @@ namespace horo::ops {
 namespace {
 
 ImageFormat format_for(DataType type) {
-  HORO_CHECK(type == DataType::kFloat32 || type == DataType::kBFloat16,
-             fmt::format("a device computes with float32 or bfloat16, not with {}", name_of(type)));
-  // Tensor cores multiply bfloat16 and read channels last without a transposition.
+  HORO_CHECK(
+      type == DataType::kFloat32 || type == DataType::kBFloat16 || type == DataType::kFloat16,
+      fmt::format("a device computes with float32, bfloat16 or float16, not with {}",
+                  name_of(type)));
+  // Tensor cores multiply types of 16 bits and read channels last without a transposition.
   return {type,
-          type == DataType::kBFloat16 ? ImageLayout::kChannelsLast : ImageLayout::kChannelsFirst};
+          type == DataType::kFloat32 ? ImageLayout::kChannelsFirst : ImageLayout::kChannelsLast};
 }
 
 std::unique_ptr<Operations> make_operations(device::Device& device, device::Stream& stream,

@@ -14,8 +14,8 @@ namespace horo::ops {
 class DeviceBackend : public Backend {
  public:
   /// Uses the libraries of `device`, which must outlive this, and creates a stream. With kFloat32
-  /// the layout is channels first and products have full precision. With kBFloat16 the layout is
-  /// channels last, which tensor cores read without a transposition. Throws InvalidArgument for
+  /// the layout is channels first and products have full precision. With kBFloat16 and kFloat16 it
+  /// is channels last, which tensor cores read without a transposition. Throws InvalidArgument for
   /// other types. A GPU becomes the current device of the calling thread.
   explicit DeviceBackend(device::Device& device, DataType type = DataType::kFloat32);
   /// Waits for the stream.

@@ -197,6 +197,7 @@ struct SquareRows {
   RowScore* row_scores;
   std::size_t columns;
   float gradient_factor;
+  const float* loss_scale;
 
   template <unsigned kPhase>
   HORO_KERNEL void phase(const device::ThreadIndex& place, Shared& shared, Own&) const {
@@ -211,11 +212,13 @@ struct SquareRows {
  private:
   HORO_KERNEL double square(const device::ThreadIndex& place) const {
     double sum = 0;
+    const float factor =
+        loss_scale == nullptr ? gradient_factor : gradient_factor * load_constant(loss_scale);
     for (std::size_t i = place.thread; i < columns; i += kThreads) {
       const std::size_t at = place.block * columns + i;
       const float difference = device::widen(output[at]) - targets[at];
       sum += static_cast<double>(difference) * static_cast<double>(difference);
-      if (gradient != nullptr) gradient[at] = device::narrow<T>(gradient_factor * difference);
+      if (gradient != nullptr) gradient[at] = device::narrow<T>(factor * difference);
     }
     return sum;
   }
@@ -262,7 +265,7 @@ void squared_error(device::Stream& stream, const T* output, const float* targets
   using Kernel = SquareRows<T>;
   device::launch(stream, {static_cast<unsigned>(shape.rows), Kernel::kThreads},
                  Kernel{output, targets, gradient, row_scores, shape.columns,
-                        static_cast<float>(2 / shape.normaliser)});
+                        static_cast<float>(2 / shape.normaliser), shape.loss_scale});
   device::launch(stream, {1, AddScores::kThreads},
                  AddScores{row_scores, shape.rows, shape.normaliser, score, shape.loss});
 }

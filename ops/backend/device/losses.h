@@ -40,7 +40,8 @@ void softmax_cross_entropy(device::Stream& stream, const T* logits, const std::i
 struct SquaredError {
   std::size_t rows, columns;
   double normaliser;
-  float* loss = nullptr;  ///< as CrossEntropy::loss
+  const float* loss_scale = nullptr;  ///< as CrossEntropy::loss_scale
+  float* loss = nullptr;              ///< as CrossEntropy::loss
 };
 
 /// Computes what cpu::squared_error() computes for `output` and `targets` [rows, columns].

@@ -68,7 +68,7 @@ class PaddedConvolution : public WeightedOperation {
 }  // namespace
 
 bool needs_padded_channels(const ConvolutionShape& shape, const ImageFormat& format) {
-  return format.type == DataType::kBFloat16 && format.layout == ImageLayout::kChannelsLast &&
+  return format.type != DataType::kFloat32 && format.layout == ImageLayout::kChannelsLast &&
          shape.input.channels % kMultiple != 0;
 }
 

@@ -178,7 +178,7 @@ void DeviceBackend::cross_entropy(const Tensor& logits, const Tensor& targets,
   visit_float_type(logits.type(), "logits", [&]<typename T>(T) {
     device_kernels::softmax_cross_entropy(
         stream(), logits.data<T>(), targets.data<std::int32_t>(),
-        {rows, logits.count() / rows, to.normaliser, nullptr, to.loss, options},
+        {rows, logits.count() / rows, to.normaliser, to.loss_scale, to.loss, options},
         to.gradient == nullptr ? nullptr : to.gradient->data<T>(),
         reinterpret_cast<RowScore*>(scores.data()), to.score);
   });
@@ -190,10 +190,11 @@ void DeviceBackend::squared_error(const Tensor& output, const Tensor& targets,
   const std::size_t rows = output.shape()[0];
   const device::Memory scores = allocator().allocate(rows * sizeof(RowScore), stream());
   visit_float_type(output.type(), "the output of the model", [&]<typename T>(T) {
-    device_kernels::squared_error(stream(), output.data<T>(), targets.data(),
-                                  {rows, output.count() / rows, to.normaliser, to.loss},
-                                  to.gradient == nullptr ? nullptr : to.gradient->data<T>(),
-                                  reinterpret_cast<RowScore*>(scores.data()), to.score);
+    device_kernels::squared_error(
+        stream(), output.data<T>(), targets.data(),
+        {rows, output.count() / rows, to.normaliser, to.loss_scale, to.loss},
+        to.gradient == nullptr ? nullptr : to.gradient->data<T>(),
+        reinterpret_cast<RowScore*>(scores.data()), to.score);
   });
 }
 

@@ -1,6 +1,7 @@
 #include "ops/backend/stand_in/host_array.h"
 
 #include "horo/base/float16.h"
+#include "ops/backend/device/float_types.h"
 
 namespace horo::ops {
 namespace {
@@ -19,21 +20,20 @@ void for_each_value(const HostArray& array, Use use) {
 
 std::vector<float> read(const HostArray& array, const void* data) {
   std::vector<float> values(array.count());
-  for_each_value(array, [&](std::size_t here, std::size_t there) {
-    values[there] = array.type == DataType::kFloat32
-                        ? static_cast<const float*>(data)[here]
-                        : static_cast<float>(static_cast<const BFloat16*>(data)[here]);
+  device_kernels::visit_float_type(array.type, "an array of the stand-in", [&]<typename T>(T) {
+    for_each_value(array, [&](std::size_t here, std::size_t there) {
+      values[there] = static_cast<float>(static_cast<const T*>(data)[here]);
+    });
   });
   return values;
 }
 
-// Values of bfloat16 are rounded only here, because the CPU kernels compute in float32.
+// Values of 16 bits are rounded only here, because the CPU kernels compute in float32.
 void write(const HostArray& array, const std::vector<float>& values, void* data) {
-  for_each_value(array, [&](std::size_t here, std::size_t there) {
-    if (array.type == DataType::kFloat32)
-      static_cast<float*>(data)[here] = values[there];
-    else
-      static_cast<BFloat16*>(data)[here] = BFloat16(values[there]);
+  device_kernels::visit_float_type(array.type, "an array of the stand-in", [&]<typename T>(T) {
+    for_each_value(array, [&](std::size_t here, std::size_t there) {
+      static_cast<T*>(data)[here] = static_cast<T>(values[there]);
+    });
   });
 }
 

@@ -11,7 +11,7 @@ namespace horo::ops {
 
 /// The layout of an array of images, filters or vectors in the memory of device::HostDevice.
 struct HostArray {
-  DataType type = DataType::kFloat32;  ///< or kBFloat16
+  DataType type = DataType::kFloat32;  ///< or kBFloat16 or kFloat16
   std::size_t batch = 0;               ///< for filters: output channels
   std::size_t channels = 0;
   std::size_t pixels = 1;

@@ -19,7 +19,10 @@ struct Layout {
   std::int64_t leading;
 
   friend bool operator==(const Layout&, const Layout&) = default;
-  Element element() const { return type == CUDA_R_32F ? Element::kFloat : Element::kBFloat16; }
+  Element element() const {
+    if (type == CUDA_R_16F) return Element::kFloat16;
+    return type == CUDA_R_32F ? Element::kFloat : Element::kBFloat16;
+  }
   /// From the first byte to the end of the last value.
   std::size_t bytes() const {
     return ((columns - 1) * static_cast<std::size_t>(leading) + rows) * size_of(element());

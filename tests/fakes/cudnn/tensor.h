@@ -21,8 +21,11 @@ struct Tensor {
 
   static Tensor packed(cudnnDataType_t type, cudnnTensorFormat_t format, const Extents& extents);
 
-  bool is_known() const { return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16; }
+  bool is_known() const {
+    return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_BFLOAT16 || type == CUDNN_DATA_HALF;
+  }
   Element element() const {
+    if (type == CUDNN_DATA_HALF) return Element::kFloat16;
     return type == CUDNN_DATA_FLOAT ? Element::kFloat : Element::kBFloat16;
   }
   std::size_t count() const;

@@ -192,6 +192,26 @@ TEST(Resume, RefusesShardsOfAnotherOptimizer) {
               HasSubstr("resume with the same model and with the optimizer Sgd with momentum 0.9"));
 }
 
+// The scale doubles after 3 good steps in a row, which the checkpoint after step 5 interrupts.
+TEST(Resume, KeepsTheLossScale) {
+  const observe::TemporaryDirectory directory;
+  CheckpointedTraining training{.ranks = 2, .batch_norm = false, .on_device = true};
+  training.trainer.device.type = DataType::kFloat16;
+  training.trainer.device.loss_scale = {.initial = 64, .growth_interval = 3};
+  training.trainer.steps = 10;
+  const TrainReport expected = training.run().reports[0];
+  EXPECT_EQ(expected.loss_scale, 512);
+  training.checkpoints.directory = directory.path();
+  training.trainer.steps = 5;
+  EXPECT_EQ(training.run().reports[0].loss_scale, 128);
+  training.checkpoints.resume = true;
+  training.trainer.steps = 10;
+  for (const TrainReport& report : training.run().reports) {
+    EXPECT_EQ(report.loss_scale, expected.loss_scale);
+    EXPECT_EQ(report.param_hash, expected.param_hash);
+  }
+}
+
 TEST(Resume, HasTheSameBitsOnADevice) {
   for (const int ranks : tested_ranks({1, 2}))
     for (const bool with_adamw : {false, true}) {

@@ -26,6 +26,7 @@ TrainReport example() {
       .samples_per_second = 1000,
       .clipped_steps = 5,
       .skipped_steps = 6,
+      .loss_scale = 512,
       .compression = {
           .bytes_sent = 10, .bytes_uncompressed = 40, .squared_values = 100, .squared_error = 1}};
   report.median_step[StepPhase::kBackward] = 7.5;
@@ -52,6 +53,7 @@ TEST(TrainReport, HasTheDocumentedKeys) {
   EXPECT_EQ(json.at("control_messages_per_step"), 0);
   EXPECT_EQ(json.at("clipped_steps"), 5);
   EXPECT_EQ(json.at("skipped_steps"), 6);
+  EXPECT_EQ(json.at("loss_scale"), 512);
   EXPECT_EQ(json.at("bad_samples"), 3);
   EXPECT_EQ(json.at("loader").at("threads"), 2);
   EXPECT_EQ(json.at("loader").at("prefetch"), 8);

@@ -78,7 +78,7 @@ TEST(ConvolutionGraph, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               ConvolutionGraph({kGraphShape, {.type = DataType::kFloat64}});
             }),
-            "the GPU's kernels compute with float32 or bfloat16, not float64");
+            "the GPU's kernels compute with float32, bfloat16 or float16, not float64");
 }
 
 TEST(ConvolutionPlan, RefusesEnginesThatAreNotDeterministicOrNotExact) {

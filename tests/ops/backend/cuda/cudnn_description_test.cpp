@@ -81,7 +81,7 @@ TEST(CudnnDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               TensorDescription({1, 1, 1, 1}, {.type = DataType::kFloat64});
             }),
-            "the GPU's kernels compute with float32 or bfloat16, not float64");
+            "the GPU's kernels compute with float32, bfloat16 or float16, not float64");
   EXPECT_EQ(message_of<InvalidArgument>([] {
               TensorDescription({std::size_t{1} << 40, 1, 1, 1}, {});
             }),

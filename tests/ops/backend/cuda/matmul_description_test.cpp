@@ -131,7 +131,7 @@ TEST(MatmulDescription, RefusesUnsupportedTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
               Matmul({2, 3, 4}, {.type = DataType::kInt32});
             }),
-            "the GPU's kernels compute with float32 or bfloat16, not int32");
+            "the GPU's kernels compute with float32, bfloat16 or float16, not int32");
 }
 
 TEST(CublasLt, ReportsAMissingGpuInOneLine) {

@@ -245,9 +245,9 @@ TYPED_TEST(DeviceBatchNormKernels, MatchReferenceWithAndWithoutFusion) {
 
 TEST(DeviceBatchNormKernel, RefusesOtherTypes) {
   EXPECT_EQ(message_of<InvalidArgument>([] {
-              batch_norm_workspace_bytes({1, 1, 2, 2}, {DataType::kFloat16});
+              batch_norm_workspace_bytes({1, 1, 2, 2}, {DataType::kFloat64});
             }),
-            "batch normalisation of images of type float16; supported: float32, bfloat16");
+            "batch normalisation of images of type float64; supported: float32, float16, bfloat16");
 }
 
 }  // namespace

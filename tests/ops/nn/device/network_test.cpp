@@ -483,11 +483,12 @@ TEST(DeviceNetwork, IsZeroAfterAReset) {
   EXPECT_EQ(model->forward(varied_tensor({3, 6}, 1), {.training = true}).shape(), (Shape{3, 10}));
 }
 
-TEST(DeviceBackend, ComputesWithTwoTypes) {
-  EXPECT_EQ(message_of<InvalidArgument>([] { DeviceSide side(DataType::kFloat16); }),
-            "a device computes with float32 or bfloat16, not with float16");
+TEST(DeviceBackend, ComputesWithThreeTypes) {
+  EXPECT_EQ(message_of<InvalidArgument>([] { DeviceSide side(DataType::kFloat64); }),
+            "a device computes with float32, bfloat16 or float16, not with float64");
   EXPECT_EQ(DeviceSide(DataType::kFloat32).backend().layout(), ImageLayout::kChannelsFirst);
   EXPECT_EQ(DeviceSide(DataType::kBFloat16).backend().layout(), ImageLayout::kChannelsLast);
+  EXPECT_EQ(DeviceSide(DataType::kFloat16).backend().layout(), ImageLayout::kChannelsLast);
 }
 
 }  // namespace
