@@ -30,4 +30,11 @@ std::string latest_thread_error(std::chrono::nanoseconds age) {
   return Clock::now() - at > age ? std::string() : std::string(latest.text, latest.length);
 }
 
+KeepThreadError::KeepThreadError() : text_(latest.text, latest.length), at_(latest.at) {}
+
+KeepThreadError::~KeepThreadError() {
+  record_thread_error(text_);
+  latest.at = at_;
+}
+
 }  // namespace horo

@@ -18,6 +18,11 @@ thread_local int callbacks_on_this_thread = 0;
 
 }  // namespace
 
+std::exception_ptr make_shutdown_error() {
+  const KeepThreadError keep;
+  return std::make_exception_ptr(ShutdownError(kEnded));
+}
+
 // Writes error_ before the exchange stores kDone with release order, so a thread that reads kDone
 // also sees error_. The mutex orders complete() with then(). Therefore each callback is either
 // returned here or run by then(), but not both.

@@ -19,6 +19,9 @@ namespace horo::coordinator {
 
 /// The text of the ShutdownError of operations that are submitted after the shutdown.
 inline constexpr const char* kEnded = "horo has been shut down on this rank";
+/// This error for operations that end with the shutdown. It does not become the latest error of the
+/// calling thread, which may be closing a Context while another exception unwinds its stack.
+std::exception_ptr make_shutdown_error();
 
 /// The outcome of one submitted operation. complete() must be called at most once. Any thread may
 /// call wait() and then().

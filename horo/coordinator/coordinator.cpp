@@ -267,7 +267,7 @@ void Coordinator::carry_out(const Response& response) {
   note_agreed(response, entries);
   if (response.kind == Kind::kShutdown) {
     is_finished_ = true;
-    end_all(std::make_exception_ptr(ShutdownError(kEnded)));
+    end_all(make_shutdown_error());
   }
   complete(entries, error);
 }
@@ -413,7 +413,7 @@ Coordinator::Pause Coordinator::pause_after(bool did_work) {
   }
   if (should_stop_) {
     is_finished_ = true;
-    end_all(std::make_exception_ptr(ShutdownError(kEnded)));
+    end_all(make_shutdown_error());
     return {};
   }
   const auto idle = now - last_work_;

@@ -35,10 +35,6 @@ std::chrono::nanoseconds watchdog_advantage(std::chrono::nanoseconds timeout) {
 // error is older than this. Other destructors may wait before the destructor of the Context runs.
 constexpr auto kTimeToUnwind = std::chrono::seconds(10);
 
-std::exception_ptr shutdown_error() {
-  return std::make_exception_ptr(ShutdownError(coordinator::kEnded));
-}
-
 }  // namespace
 
 std::shared_ptr<Runtime> share(std::unique_ptr<Runtime> runtime) {
@@ -330,7 +326,7 @@ void Runtime::close() {
   messenger_->begin_closing();
   try {
     coordinator_->shut_down();
-    messenger_->end(shutdown_error());
+    messenger_->end(coordinator::make_shutdown_error());
     devices_.close();
     is_shut_down_ = true;
   } catch (const std::exception& error) {

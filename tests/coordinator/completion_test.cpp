@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <exception>
 #include <thread>
 #include <vector>
 
 #include "horo/base/error.h"
+#include "horo/base/thread_error.h"
 
 namespace horo::coordinator {
 namespace {
@@ -66,6 +70,14 @@ TEST(Completion, CallbackMustNotBlock) {
       nullptr);
   EXPECT_TRUE(has_thrown);
   EXPECT_NO_THROW(forbid_blocking_in_callbacks());
+}
+
+// A Context that is closed while an exception unwinds the stack reports the latest error of the
+// thread. That must not be the error of the operations which the shutdown ends.
+TEST(Completion, ShutdownErrorIsNotTheLatestErrorOfTheThread) {
+  record_thread_error("the error of the program");
+  EXPECT_TRUE(make_shutdown_error() != nullptr);
+  EXPECT_EQ(latest_thread_error(std::chrono::hours(1)), "the error of the program");
 }
 
 }  // namespace

@@ -22,8 +22,6 @@ constexpr auto kShortNap = 50us;
 constexpr auto kLongNap = 1ms;
 constexpr auto kClosingNap = 10ms;
 
-std::exception_ptr shutdown_error() { return std::make_exception_ptr(ShutdownError(kEnded)); }
-
 }  // namespace
 
 Messenger::Messenger(collectives::Transport& transport, const Settings& settings,
@@ -37,7 +35,7 @@ Messenger::Messenger(collectives::Transport& transport, const Settings& settings
       notices_(transport.make_message_channel()),
       peers_(transport.make_point_to_point()) {}
 
-Messenger::~Messenger() { end(shutdown_error()); }
+Messenger::~Messenger() { end(make_shutdown_error()); }
 
 std::shared_ptr<Completion> Messenger::submit(MessageEntry entry) {
   std::shared_ptr<Completion> completion = entry.completion;
@@ -54,7 +52,7 @@ void Messenger::enqueue(MessageEntry entry) {
   {
     const std::scoped_lock lock(mutex_);
     error = ended_with_ != nullptr ? ended_with_ : should_end_;
-    if (error == nullptr && is_closing_) error = shutdown_error();
+    if (error == nullptr && is_closing_) error = make_shutdown_error();
     if (error == nullptr) {
       if (entry.header.side == Side::kReceive) {
         int& receives = receives_from_[entry.peer];
