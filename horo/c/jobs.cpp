@@ -28,15 +28,18 @@ int place(const horo_context* context, const Function& function) {
 extern "C" {
 
 horo_status horo_init(horo_context** context) {
-  return guarded(
-      [&] { required(context, "horo_init", "context") = new horo_context{horo::init()}; });
+  return guarded([&] {
+    horo_context*& result = required(context, "horo_init", "context");
+    result = new horo_context{horo::init()};
+  });
 }
 
 horo_status horo_init_communicator(const void* communicator, horo_context** context) {
   return guarded([&] {
     const auto& comm = required(static_cast<const MPI_Comm*>(communicator),
                                 "horo_init_communicator", "communicator");
-    required(context, "horo_init_communicator", "context") = new horo_context{horo::init(comm)};
+    horo_context*& result = required(context, "horo_init_communicator", "context");
+    result = new horo_context{horo::init(comm)};
   });
 }
 

@@ -17,6 +17,7 @@
 #include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"
 #include "tests/ops/train/small_task.h"
+#include "tests/support/memory_file.h"
 
 namespace horo::ops {
 namespace {
@@ -78,11 +79,9 @@ BalanceRun train_unequal(int ranks, TrainerOptions options,
                          std::chrono::microseconds delay = std::chrono::microseconds(0),
                          bool on_device = false) {
   static const BarsDataset train_set(480, 1), test_set(150, 2);
-  char* text = nullptr;
-  std::size_t size = 0;
-  std::FILE* const file = open_memstream(&text, &size);
+  const MemoryFile shown;
   BalanceRun run{.reports = std::vector<TrainReport>(static_cast<std::size_t>(ranks)), .shown = {}};
-  options.progress.file = file;
+  options.progress.file = shown.file();
   options.loader.threads = delay.count() > 0 ? 0 : 2;
   testing::run_ranks(ranks, [&](Context& context) {
     set_compute_threads(1);
@@ -97,9 +96,7 @@ BalanceRun train_unequal(int ranks, TrainerOptions options,
     run.reports[static_cast<std::size_t>(context.rank())] =
         Trainer(context, *model, optimizer, train_set, test_set, own).run();
   });
-  std::fclose(file);
-  run.shown.assign(text, size);
-  std::free(text);
+  run.shown = shown.text();
   return run;
 }
 

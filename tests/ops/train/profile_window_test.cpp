@@ -24,6 +24,7 @@
 #include "tests/flight_recorder/temporary_directory.h"
 #include "tests/ops/train/requested_stop.h"
 #include "tests/ops/train/small_task.h"
+#include "tests/support/memory_file.h"
 
 namespace horo::ops {
 namespace {
@@ -35,25 +36,20 @@ using ::testing::HasSubstr;
 std::string train_with_profile(const ProfileOptions& profile, bool on_device = false,
                                std::uint64_t stop_at = 0) {
   static const BarsDataset train_set(240, 1), test_set(30, 2);
-  char* text = nullptr;
-  std::size_t size = 0;
-  std::FILE* const file = open_memstream(&text, &size);
+  const MemoryFile shown;
   testing::run_ranks(2, [&](Context& context) {
     set_compute_threads(1);
     const auto device = std::make_shared<device::HostDevice>(device::HostDevice::Options{});
     TrainerOptions options{.global_batch = 24, .evaluate_every = 4, .evaluation_batch = 30};
     options.profile = profile;
-    options.progress.file = file;
+    options.progress.file = shown.file();
     options.callbacks = {std::make_shared<RequestedStop>(stop_at)};
     if (on_device) options.device.device = device.get();
     const auto model = make_small_model(0);
     Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
     (void)Trainer(context, *model, optimizer, train_set, test_set, options).run();
   });
-  std::fclose(file);
-  std::string shown(text, size);
-  std::free(text);
-  return shown;
+  return shown.text();
 }
 
 class ProfileWindowTest : public ::testing::Test {
