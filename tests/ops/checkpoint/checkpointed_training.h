@@ -21,6 +21,7 @@
 #include "tests/ops/checkpoint/checkpoint_files.h"
 #include "tests/ops/train/requested_stop.h"
 #include "tests/ops/train/small_task.h"
+#include "tests/support/memory_file.h"
 
 namespace horo::ops {
 
@@ -45,9 +46,7 @@ struct CheckpointedTraining {
 
   TrainingResult run() const {
     static const BarsDataset bars(480, 1), test_set(90, 2);
-    char* text = nullptr;
-    std::size_t size = 0;
-    std::FILE* const file = open_memstream(&text, &size);
+    const MemoryFile shown;
     TrainingResult result{.reports = std::vector<TrainReport>(static_cast<std::size_t>(ranks))};
     std::vector<std::string> errors(result.reports.size());
     testing::run_ranks(ranks, [&](Context& context) {
@@ -55,7 +54,7 @@ struct CheckpointedTraining {
       const auto rank = static_cast<std::size_t>(context.rank());
       const auto device = std::make_shared<device::HostDevice>(device::HostDevice::Options{});
       TrainerOptions options = trainer;
-      options.progress.file = file;
+      options.progress.file = shown.file();
       if (on_device) options.device.device = device.get();
       if (!checkpoints.directory.empty())
         options.callbacks.push_back(std::make_shared<Checkpoints>(checkpoints));
@@ -82,9 +81,7 @@ struct CheckpointedTraining {
         errors[rank] = error.what();
       }
     });
-    std::fclose(file);
-    result.shown.assign(text, size);
-    std::free(text);
+    result.shown = shown.text();
     result.error = errors[0];
     for (const std::string& error : errors) EXPECT_EQ(error, errors[0]);
     return result;

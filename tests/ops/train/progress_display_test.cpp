@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string>
 
+#include "tests/support/memory_file.h"
+
 namespace horo::ops {
 namespace {
 
@@ -15,19 +17,15 @@ using namespace std::chrono_literals;
 
 /// Shows 20 steps of 100 that take `step_time` each, and returns what was written.
 std::string shown(ProgressOptions options, std::chrono::milliseconds step_time) {
-  char* text = nullptr;
-  std::size_t size = 0;
-  options.file = open_memstream(&text, &size);
+  const MemoryFile file;
+  options.file = file.file();
   ProgressDisplay::Clock::time_point time;
   ProgressDisplay display(options, [&time] { return time; });
   for (std::uint64_t step = 1; step <= 20; ++step) {
     time += step_time;
     display.update({.step = step, .steps = 100});
   }
-  std::fclose(options.file);
-  std::string result(text, size);
-  std::free(text);
-  return result;
+  return file.text();
 }
 
 std::ptrdiff_t count(const std::string& text, char character) {
@@ -55,17 +53,14 @@ TEST(ProgressDisplay, RedrawsABarTenTimesASecondAtMost) {
 
 TEST(ProgressDisplay, ShowsEndOfEpochInWholeLines) {
   for (const bool is_terminal : {false, true}) {
-    char* text = nullptr;
-    std::size_t size = 0;
-    std::FILE* file = open_memstream(&text, &size);
-    ProgressDisplay display({.file = file, .is_terminal = is_terminal, .log_every = 1000});
+    const MemoryFile file;
+    ProgressDisplay display({.file = file.file(), .is_terminal = is_terminal, .log_every = 1000});
     display.update({.step = 100, .steps = 100});
     display.print("done");
-    std::fclose(file);
+    const std::string text = file.text();
     EXPECT_THAT(text, HasSubstr("100/100"));
     EXPECT_THAT(text, testing::EndsWith("done\n"));
     EXPECT_EQ(count(text, '\n'), 2);
-    std::free(text);
   }
 }
 

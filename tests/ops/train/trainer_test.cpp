@@ -16,6 +16,7 @@
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "tests/ops/train/small_task.h"
+#include "tests/support/memory_file.h"
 
 namespace horo::ops {
 namespace {
@@ -381,17 +382,13 @@ TEST(Trainer, RejectsInvalidOptions) {
 }
 
 TEST(Trainer, EvaluatesAfterStepsOnRequest) {
-  char* text = nullptr;
-  std::size_t size = 0;
-  std::FILE* file = open_memstream(&text, &size);
+  const MemoryFile file;
   auto options = small_options();
   options.steps = 25;
   options.evaluate_every = 10;
-  options.progress = {.file = file};
+  options.progress = {.file = file.file()};
   (void)train(2, options);
-  std::fclose(file);
-  const std::string shown(text, size);
-  std::free(text);
+  const std::string shown = file.text();
   for (const char* line :
        {"step 10: test accuracy", "step 20: test accuracy", "step 25: test accuracy"})
     EXPECT_THAT(shown, HasSubstr(line));
@@ -399,15 +396,11 @@ TEST(Trainer, EvaluatesAfterStepsOnRequest) {
 }
 
 TEST(Trainer, OnlyRankZeroShowsProgress) {
-  char* text = nullptr;
-  std::size_t size = 0;
-  std::FILE* file = open_memstream(&text, &size);
+  const MemoryFile file;
   auto options = small_options();
-  options.progress = {.file = file, .log_every = 10};
+  options.progress = {.file = file.file(), .log_every = 10};
   (void)train(2, options);
-  std::fclose(file);
-  const std::string shown(text, size);
-  std::free(text);
+  const std::string shown = file.text();
   EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 4 + 2 + 1) << shown;
   EXPECT_THAT(shown, HasSubstr("epoch 2/2  step 20/20"));
   EXPECT_THAT(shown, HasSubstr("epoch 2: test accuracy"));
