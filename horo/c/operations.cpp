@@ -19,15 +19,27 @@ horo::Context& job_of(horo_context* context, const char* function) {
   return required(context, function, "context").get();
 }
 
-/// Submits an operation: `submit(options)` returns its handle.
+/// The arguments that all asynchronous operations have.
+struct Call {
+  const char* function;
+  horo::Context& job;
+  horo_options options;
+  horo_handle& result;
+
+  horo::TensorView view(const horo_tensor* tensor, const char* argument) const {
+    return view_of(required(tensor, function, argument));
+  }
+};
+
+/// Submits an operation: `submit(call)` stores its handle in call.result.
 template <typename Submit>
-horo_status start(const char* function, const horo_options* options, horo_handle** handle,
-                  const Submit& submit) {
+horo_status start(const char* function, horo_context* context, const horo_options* options,
+                  horo_handle** handle, const Submit& submit) {
   return guarded([&] {
     horo_handle*& result = required(handle, function, "handle");
     // Allocated first, so that too little memory does not lose an operation in flight.
     auto object = std::make_unique<horo_handle>();
-    submit(complete(options, HORO_OPTIONS), *object);
+    submit(Call{function, job_of(context, function), complete(options, HORO_OPTIONS), *object});
     result = object.release();
   });
 }
@@ -40,7 +52,11 @@ horo::AllreduceOptions reduction(const horo_options& options, const char* name) 
           .stream = options.stream};
 }
 
-horo_status run_vector(const char* function, horo_context* context, const auto& operation) {
+horo::BroadcastOptions broadcast_options(const horo_options& options, const char* name) {
+  return {.name = text_of(name), .root = options.root, .stream = options.stream};
+}
+
+horo_status run_blocking(const char* function, horo_context* context, const auto& operation) {
   return guarded([&] { operation(job_of(context, function)); });
 }
 
@@ -65,14 +81,14 @@ extern "C" {
 
 horo_status horo_allreduce(horo_context* context, void* data, size_t count, horo_data_type type,
                            horo_reduce_op op, const char* name) {
-  return run_vector("horo_allreduce", context, [&](horo::Context& job) {
+  return run_blocking("horo_allreduce", context, [&](horo::Context& job) {
     job.allreduce(vector_of(data, count, type), {.name = text_of(name), .op = op_of(op)});
   });
 }
 
 horo_status horo_broadcast(horo_context* context, void* data, size_t count, horo_data_type type,
                            int root, const char* name) {
-  return run_vector("horo_broadcast", context, [&](horo::Context& job) {
+  return run_blocking("horo_broadcast", context, [&](horo::Context& job) {
     job.broadcast(vector_of(data, count, type), {.name = text_of(name), .root = root});
   });
 }
@@ -80,7 +96,7 @@ horo_status horo_broadcast(horo_context* context, void* data, size_t count, horo
 horo_status horo_allgather(horo_context* context, const void* input, size_t input_count,
                            void* output, size_t output_count, horo_data_type type,
                            const char* name) {
-  return run_vector("horo_allgather", context, [&](horo::Context& job) {
+  return run_blocking("horo_allgather", context, [&](horo::Context& job) {
     job.allgather(vector_of(input, input_count, type), vector_of(output, output_count, type),
                   {.name = text_of(name)});
   });
@@ -89,7 +105,7 @@ horo_status horo_allgather(horo_context* context, const void* input, size_t inpu
 horo_status horo_reduce_scatter(horo_context* context, const void* input, size_t count,
                                 void* output, horo_data_type type, horo_reduce_op op,
                                 const char* name) {
-  return run_vector("horo_reduce_scatter", context, [&](horo::Context& job) {
+  return run_blocking("horo_reduce_scatter", context, [&](horo::Context& job) {
     job.reduce_scatter(vector_of(input, count, type),
                        vector_of(output, job.shard_rows(count), type),
                        {.name = text_of(name), .op = op_of(op)});
@@ -105,12 +121,12 @@ size_t horo_shard_rows(const horo_context* context, size_t rows) {
 }
 
 horo_status horo_barrier(horo_context* context, const char* name) {
-  return run_vector("horo_barrier", context,
-                    [&](horo::Context& job) { job.barrier({.name = text_of(name)}); });
+  return run_blocking("horo_barrier", context,
+                      [&](horo::Context& job) { job.barrier({.name = text_of(name)}); });
 }
 
 horo_status horo_join(horo_context* context, int* last_rank) {
-  return run_vector("horo_join", context, [&](horo::Context& job) {
+  return run_blocking("horo_join", context, [&](horo::Context& job) {
     const int last = job.join();
     if (last_rank != nullptr) *last_rank = last;
   });
@@ -118,14 +134,14 @@ horo_status horo_join(horo_context* context, int* last_rank) {
 
 horo_status horo_check_equal(horo_context* context, const horo_tensor* tensors, size_t count,
                              const char* name, uint64_t every) {
-  return run_vector("horo_check_equal", context, [&](horo::Context& job) {
+  return run_blocking("horo_check_equal", context, [&](horo::Context& job) {
     job.check_equal(named(tensors, count), {.name = text_of(name), .every = every});
   });
 }
 
 horo_status horo_broadcast_object(horo_context* context, const void* object, size_t bytes, int root,
                                   const char* name, void** result, size_t* result_bytes) {
-  return run_vector("horo_broadcast_object", context, [&](horo::Context& job) {
+  return run_blocking("horo_broadcast_object", context, [&](horo::Context& job) {
     void*& to = required(result, "horo_broadcast_object", "result");
     size_t& to_bytes = required(result_bytes, "horo_broadcast_object", "result_bytes");
     std::vector<std::byte> values;
@@ -141,7 +157,7 @@ horo_status horo_broadcast_object(horo_context* context, const void* object, siz
 
 horo_status horo_allgather_object(horo_context* context, const void* object, size_t bytes,
                                   const char* name, void** result, size_t* sizes) {
-  return run_vector("horo_allgather_object", context, [&](horo::Context& job) {
+  return run_blocking("horo_allgather_object", context, [&](horo::Context& job) {
     void*& to = required(result, "horo_allgather_object", "result");
     size_t* const to_sizes = &required(sizes, "horo_allgather_object", "sizes");
     const auto objects = job.allgather_object(bytes_of(object, bytes, "horo_allgather_object"),
@@ -157,122 +173,99 @@ void horo_free(void* memory) { std::free(memory); }
 
 horo_status horo_allreduce_async(horo_context* context, const horo_tensor* tensor,
                                  const horo_options* options, horo_handle** handle) {
-  return start("horo_allreduce_async", options, handle, [&](const auto& given, auto& result) {
-    const auto& in_place = required(tensor, "horo_allreduce_async", "tensor");
-    result.handle = job_of(context, "horo_allreduce_async")
-                        .allreduce_async(view_of(in_place), reduction(given, in_place.name));
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto in_place = call.view(tensor, "tensor");
+    call.result.handle = call.job.allreduce_async(in_place, reduction(call.options, tensor->name));
   });
 }
 
 horo_status horo_allreduce_into_async(horo_context* context, const horo_tensor* input,
                                       const horo_tensor* output, const horo_options* options,
                                       horo_handle** handle) {
-  constexpr auto kFunction = "horo_allreduce_into_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    const auto& from = required(input, kFunction, "input");
-    result.handle =
-        job_of(context, kFunction)
-            .allreduce_async(view_of(from), view_of(required(output, kFunction, "output")),
-                             reduction(given, from.name));
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto from = call.view(input, "input");
+    call.result.handle = call.job.allreduce_async(from, call.view(output, "output"),
+                                                  reduction(call.options, input->name));
   });
 }
 
 horo_status horo_allreduce_group_async(horo_context* context, const horo_tensor* tensors,
                                        size_t count, const horo_options* options,
                                        horo_handle** handle) {
-  constexpr auto kFunction = "horo_allreduce_group_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    result.handle = job_of(context, kFunction)
-                        .allreduce_group_async(named(tensors, count), reduction(given, given.name));
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    call.result.handle = call.job.allreduce_group_async(named(tensors, count),
+                                                        reduction(call.options, call.options.name));
   });
 }
 
 horo_status horo_broadcast_async(horo_context* context, const horo_tensor* tensor,
                                  const horo_options* options, horo_handle** handle) {
-  constexpr auto kFunction = "horo_broadcast_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    const auto& values = required(tensor, kFunction, "tensor");
-    result.handle = job_of(context, kFunction)
-                        .broadcast_async(view_of(values), {.name = text_of(values.name),
-                                                           .root = given.root,
-                                                           .stream = given.stream});
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto values = call.view(tensor, "tensor");
+    call.result.handle =
+        call.job.broadcast_async(values, broadcast_options(call.options, tensor->name));
   });
 }
 
 horo_status horo_broadcast_group_async(horo_context* context, const horo_tensor* tensors,
                                        size_t count, const horo_options* options,
                                        horo_handle** handle) {
-  constexpr auto kFunction = "horo_broadcast_group_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    result.handle = job_of(context, kFunction)
-                        .broadcast_group_async(named(tensors, count), {.name = text_of(given.name),
-                                                                       .root = given.root,
-                                                                       .stream = given.stream});
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    call.result.handle = call.job.broadcast_group_async(
+        named(tensors, count), broadcast_options(call.options, call.options.name));
   });
 }
 
 horo_status horo_allgather_async(horo_context* context, const horo_tensor* input,
                                  const horo_tensor* output, const horo_options* options,
                                  horo_handle** handle) {
-  constexpr auto kFunction = "horo_allgather_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    const auto& from = required(input, kFunction, "input");
-    result.handle =
-        job_of(context, kFunction)
-            .allgather_async(view_of(from), view_of(required(output, kFunction, "output")),
-                             {.name = text_of(from.name), .stream = given.stream});
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto from = call.view(input, "input");
+    call.result.handle =
+        call.job.allgather_async(from, call.view(output, "output"),
+                                 {.name = text_of(input->name), .stream = call.options.stream});
   });
 }
 
 horo_status horo_reduce_scatter_async(horo_context* context, const horo_tensor* input,
                                       const horo_tensor* output, const horo_options* options,
                                       horo_handle** handle) {
-  constexpr auto kFunction = "horo_reduce_scatter_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    const auto& from = required(input, kFunction, "input");
-    result.handle =
-        job_of(context, kFunction)
-            .reduce_scatter_async(view_of(from), view_of(required(output, kFunction, "output")),
-                                  {.name = text_of(from.name),
-                                   .op = op_of(given.op),
-                                   .prescale = given.prescale,
-                                   .postscale = given.postscale,
-                                   .stream = given.stream});
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto from = call.view(input, "input");
+    call.result.handle = call.job.reduce_scatter_async(from, call.view(output, "output"),
+                                                       {.name = text_of(input->name),
+                                                        .op = op_of(call.options.op),
+                                                        .prescale = call.options.prescale,
+                                                        .postscale = call.options.postscale,
+                                                        .stream = call.options.stream});
   });
 }
 
 horo_status horo_alltoall_async(horo_context* context, const horo_tensor* input,
                                 const size_t* splits, const horo_tensor* output,
                                 const horo_options* options, horo_handle** handle) {
-  constexpr auto kFunction = "horo_alltoall_async";
-  return start(kFunction, options, handle, [&](const auto& given, auto& result) {
-    horo::Context& job = job_of(context, kFunction);
-    const auto& from = required(input, kFunction, "input");
-    horo::AlltoallOptions how{.name = text_of(from.name), .stream = given.stream};
-    if (splits != nullptr) how.splits.assign(splits, splits + job.size());
-    result.alltoall =
-        job.alltoall_async(view_of(from), view_of(required(output, kFunction, "output")), how);
-    result.handle = *result.alltoall;
+  return start(__func__, context, options, handle, [&](const Call& call) {
+    const auto from = call.view(input, "input");
+    horo::AlltoallOptions how{.name = text_of(input->name), .stream = call.options.stream};
+    if (splits != nullptr) how.splits.assign(splits, splits + call.job.size());
+    call.result.alltoall = call.job.alltoall_async(from, call.view(output, "output"), how);
+    call.result.handle = *call.result.alltoall;
   });
 }
 
 horo_status horo_send_async(horo_context* context, const horo_tensor* tensor, int to,
                             horo_handle** handle) {
-  constexpr auto kFunction = "horo_send_async";
-  return start(kFunction, nullptr, handle, [&](const auto&, auto& result) {
-    const auto& values = required(tensor, kFunction, "tensor");
-    result.handle = job_of(context, kFunction)
-                        .send_async(view_of(values), {.name = text_of(values.name), .to = to});
+  return start(__func__, context, nullptr, handle, [&](const Call& call) {
+    const auto values = call.view(tensor, "tensor");
+    call.result.handle = call.job.send_async(values, {.name = text_of(tensor->name), .to = to});
   });
 }
 
 horo_status horo_recv_async(horo_context* context, const horo_tensor* tensor, int from,
                             horo_handle** handle) {
-  constexpr auto kFunction = "horo_recv_async";
-  return start(kFunction, nullptr, handle, [&](const auto&, auto& result) {
-    const auto& values = required(tensor, kFunction, "tensor");
-    result.handle = job_of(context, kFunction)
-                        .recv_async(view_of(values), {.name = text_of(values.name), .from = from});
+  return start(__func__, context, nullptr, handle, [&](const Call& call) {
+    const auto values = call.view(tensor, "tensor");
+    call.result.handle = call.job.recv_async(values, {.name = text_of(tensor->name), .from = from});
   });
 }
 
