@@ -30,7 +30,7 @@ int main(void) {
   const int rank = horo_rank(job), size = horo_size(job);
   const int first = kPoints * rank / size, last = kPoints * (rank + 1) / size;
 
-  float slope = rank == 0 ? 0.5f : 0, offset = 0; /* the start of rank 0 counts */
+  float slope = rank == 0 ? 0.5f : 0, offset = 0; /* all ranks start from the value of rank 0 */
   require(horo_broadcast(job, &slope, 1, HORO_FLOAT32, 0, "slope"), "horo_broadcast");
 
   float by_slope, by_offset, loss;

@@ -17,7 +17,7 @@
 // The objects behind the opaque types of horo_c.h.
 
 struct horo_context {
-  /// A job, a process set, or a job that belongs to somebody else.
+  /// A job, a process set, or a job that this object borrows.
   std::variant<horo::Context, horo::ProcessSet, horo::Context*> of;
 
   horo::Context& get() {

@@ -48,7 +48,8 @@ std::unique_ptr<DeviceBackend> make_backend(const DeviceTraining& training) {
   return std::make_unique<DeviceBackend>(*training.device, training.type);
 }
 
-// Images have their channels last in host memory, where oneDNN and the own kernels are faster.
+// Images have their channels last in host memory, where the kernels of oneDNN and of horo are
+// faster.
 Backend& host_backend() { return cpu_backend(ImageLayout::kChannelsLast); }
 
 template <typename T>

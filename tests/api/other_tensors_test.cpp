@@ -16,7 +16,7 @@
 namespace horo {
 namespace {
 
-// A DLPack tensor of `values`, as a library would hand it over.
+// A DLPack tensor of memory that the test owns.
 struct Given {
   std::vector<std::int64_t> shape, strides;
   DLTensor tensor{};

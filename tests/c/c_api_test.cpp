@@ -156,7 +156,7 @@ TEST_P(CApi, OperationsInFlight) {
   });
 }
 
-TEST_P(CApi, MessagesGoAroundARing) {
+TEST_P(CApi, RanksSendToTheNextRank) {
   const int ranks = GetParam();
   on_ranks(ranks, [&](horo_context* job) {
     const int rank = horo_rank(job), next = (rank + 1) % ranks,
