@@ -6,7 +6,7 @@
 
 #include "collectives/shared_region.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/context.h"
 #include "horo/runtime/runtime.h"
 

@@ -5,7 +5,7 @@
 #include <exception>
 #include <numeric>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/runtime/equality_check.h"
 #include "horo/runtime/message_entries.h"
 #include "horo/runtime/operation_entries.h"

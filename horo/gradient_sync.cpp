@@ -11,7 +11,7 @@
 #include "collectives/agreement.h"
 #include "horo/coordinator/operation_flights.h"
 #include "horo/plan/bucket_scheduler.h"
-#include "horo/plan/gradient_checks.h"
+#include "horo/plan/gradients/gradient_checks.h"
 #include "horo/plan/plan_update_rendezvous.h"
 #include "horo/runtime/gradient_plan.h"
 #include "horo/runtime/runtime.h"

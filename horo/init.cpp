@@ -11,7 +11,7 @@
 #include "collectives/mpi/mpi_session.h"
 #include "collectives/mpi/mpi_transport.h"
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/flight_recorder/crash_recorder.h"
 #include "horo/flight_recorder/flight_format.h"
 #include "horo/mpi.h"

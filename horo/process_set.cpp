@@ -9,7 +9,7 @@
 
 #include "collectives/agreement.h"
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/runtime/runtime.h"
 
 namespace horo {

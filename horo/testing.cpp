@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "collectives/in_process/in_process_job.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "horo/runtime/runtime.h"
 
 namespace horo::testing {

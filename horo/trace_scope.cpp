@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "horo/device/nvtx_range.h"
+#include "horo/device/cuda/nvtx_range.h"
 #include "horo/metrics/rank_meter.h"
 #include "horo/runtime/runtime.h"
 

@@ -9,7 +9,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "launcher/mpirun_command.h"
 
 namespace horo {

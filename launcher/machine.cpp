@@ -15,7 +15,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "launcher/program_search.h"
 
 namespace horo {

@@ -10,7 +10,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 #include "launcher/commands.h"
 
 namespace {

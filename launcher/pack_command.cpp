@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/printable.h"
+#include "horo/base/text/quantity.h"
 #include "launcher/commands.h"
 #include "ops/data/records/pack_folder.h"
 

@@ -16,7 +16,7 @@
 #include "horo/base/error.h"
 #include "launcher/commands.h"
 #include "launcher/host_list.h"
-#include "launcher/job_verdict.h"
+#include "launcher/job/job_verdict.h"
 #include "launcher/launch_options.h"
 #include "launcher/machine.h"
 #include "launcher/mpirun_command.h"

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "horo/flight_recorder/rank_snapshot.h"
-#include "launcher/job_leftovers.h"
+#include "launcher/job/job_leftovers.h"
 #include "launcher/rank/stop_signal.h"
 
 namespace horo {

@@ -6,7 +6,7 @@
 
 #include "horo/flight_recorder/flight_directory.h"
 #include "launcher/failure_scanner.h"
-#include "launcher/job_monitor.h"
+#include "launcher/job/job_monitor.h"
 #include "launcher/output_queue.h"
 #include "launcher/process.h"
 #include "launcher/rank/rank_end.h"

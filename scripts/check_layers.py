@@ -40,7 +40,7 @@ MAY_INCLUDE["examples"] = ["device", "public API", "records", "compute", "traini
 MAY_INCLUDE["device benchmarks"] = ["base", "device", "collectives", "public API", "compute", "training", "examples"]
 MAY_INCLUDE["launcher"] = ["diagnosis"]
 MAY_INCLUDE["tests"] = [*MAY_INCLUDE]
-LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "log", "printable", "quantity",
+LAUNCHER_MAY_ALSO = {f"horo/base/{name}.h" for name in ("environment", "error", "text/log", "text/printable", "text/quantity",
                                                         "system/file_descriptor", "system/threads")}
 LAUNCHER_MAY_ALSO |= {"ops/data/records/pack_folder.h"}
 LAUNCHER_MAY_ALSO |= {f"horo/flight_recorder/{name}.h" for name in ("flight_directory", "flight_format", "flight_reader",
@@ -52,8 +52,8 @@ SYSTEM_HEADERS = [
     (re.compile(r"(cudnn|cublas)[A-Za-z0-9_]*\.h$"), re.compile(r"ops/backend/cuda/|tests/")),
     (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),
-     re.compile(r"collectives/nccl/|horo/device/cuda_check\.h$|ops/backend/cuda/|tests/|.*\.cuh?$")),
-    (re.compile(r"nvtx3/"), re.compile(r"horo/device/nvtx_range\.cpp$|tests/")),
+     re.compile(r"collectives/nccl/|horo/device/cuda/|ops/backend/cuda/|tests/|.*\.cuh?$")),
+    (re.compile(r"nvtx3/"), re.compile(r"horo/device/cuda/|tests/")),
 ]
 
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "collectives/compression/lane_sum.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 namespace {

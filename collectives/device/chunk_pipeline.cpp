@@ -6,8 +6,8 @@
 
 #include "collectives/device/move_tiles.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
-#include "horo/device/nvtx_range.h"
+#include "horo/base/text/quantity.h"
+#include "horo/device/cuda/nvtx_range.h"
 
 namespace horo::collectives {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "collectives/device/move_tiles.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 namespace {

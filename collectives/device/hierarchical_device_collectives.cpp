@@ -13,7 +13,7 @@
 #include "collectives/reduce/kernels.h"
 #include "collectives/ring/sub_group.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 namespace {

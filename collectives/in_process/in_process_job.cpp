@@ -12,7 +12,7 @@
 
 #include "collectives/collectives.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo::collectives {
 namespace {

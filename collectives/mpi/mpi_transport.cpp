@@ -16,8 +16,8 @@
 #include "collectives/mpi/mpi_point_to_point.h"
 #include "collectives/mpi/mpi_shared_region.h"
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 

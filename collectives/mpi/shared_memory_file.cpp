@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::collectives {
 

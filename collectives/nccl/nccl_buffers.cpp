@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "collectives/nccl/nccl_library.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/device/outside_of_captures.h"
 
 namespace horo::collectives {

@@ -16,7 +16,7 @@
 #include "collectives/nccl/nccl_communicator.h"
 #include "collectives/nccl/nccl_library.h"
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/device/host/host_device.h"
 
 namespace horo::collectives {

@@ -7,7 +7,7 @@
 
 #include "collectives/nccl/nccl_library.h"
 #include "collectives/nccl/nccl_threads.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo::collectives {
 namespace {

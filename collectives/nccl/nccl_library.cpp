@@ -5,7 +5,7 @@
 #include <string>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/device/loaded_library.h"
 
 namespace horo::collectives {

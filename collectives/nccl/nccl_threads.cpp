@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo::collectives {
 

@@ -6,7 +6,7 @@
 
 #include "collectives/chunks.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/base/wait.h"
 
 namespace horo::collectives {

@@ -8,11 +8,11 @@
 #include <filesystem>
 
 #include "examples/training/train_program.h"
-#include "ops/data/cifar_dataset.h"
-#include "ops/data/coloured_digits_dataset.h"
+#include "ops/data/datasets/cifar_dataset.h"
+#include "ops/data/datasets/coloured_digits_dataset.h"
 #include "ops/data/images/image_dataset.h"
-#include "ops/nn/models.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/models/models.h"
+#include "ops/nn/models/resnet.h"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include "examples/command_line.h"
 #include "examples/training/train_program.h"
 #include "horo/base/error.h"
+#include "ops/data/datasets/text_dataset.h"
 #include "ops/data/random_stream.h"
-#include "ops/data/text_dataset.h"
-#include "ops/nn/gpt.h"
+#include "ops/nn/models/gpt.h"
 
 namespace {
 

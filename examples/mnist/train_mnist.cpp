@@ -4,9 +4,9 @@
 //
 //   hororun -np 4 build/release/bin/train_mnist --epochs 3
 #include "examples/training/train_program.h"
-#include "ops/data/digits_dataset.h"
-#include "ops/data/mnist_dataset.h"
-#include "ops/nn/models.h"
+#include "ops/data/datasets/digits_dataset.h"
+#include "ops/data/datasets/mnist_dataset.h"
+#include "ops/nn/models/models.h"
 
 namespace {
 

@@ -16,8 +16,8 @@
 
 #include "examples/command_line.h"
 #include "examples/parallel/teacher.h"
-#include "ops/nn/gelu.h"
-#include "ops/nn/linear.h"
+#include "ops/nn/layers/gelu.h"
+#include "ops/nn/layers/linear.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/sequential.h"
 #include "ops/optim/sgd.h"

@@ -14,7 +14,7 @@
 
 #include "examples/command_line.h"
 #include "examples/parallel/teacher.h"
-#include "ops/nn/gelu.h"
+#include "ops/nn/layers/gelu.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/sequential.h"
 #include "ops/optim/sgd.h"

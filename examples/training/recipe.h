@@ -14,7 +14,7 @@
 #include "ops/nn/loss.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/optim/optimizer.h"
-#include "ops/train/local_steps.h"
+#include "ops/train/update/local_steps.h"
 
 /// How a training program updates the parameters: optimizer, learning rate, loss, and what the
 /// ranks exchange. docs/guides/recipes.md describes the options.

@@ -17,10 +17,10 @@
 #include "ops/data/crop_and_flip.h"
 #include "ops/tensor/host_memory.h"
 #include "ops/train/bottleneck/bottleneck_report.h"
-#include "ops/train/drift_guard.h"
-#include "ops/train/early_stop.h"
-#include "ops/train/stop_on_signal.h"
-#include "ops/train/sync_batch_norm.h"
+#include "ops/train/callbacks/drift_guard.h"
+#include "ops/train/callbacks/early_stop.h"
+#include "ops/train/callbacks/stop_on_signal.h"
+#include "ops/train/step/sync_batch_norm.h"
 #include "ops/train/trainer.h"
 
 namespace {

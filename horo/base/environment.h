@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo {
 

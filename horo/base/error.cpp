@@ -1,6 +1,6 @@
 #include "horo/base/error.h"
 
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 #include "horo/base/thread_error.h"
 
 namespace horo {

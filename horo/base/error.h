@@ -7,7 +7,7 @@
 namespace horo {
 
 /// The base of all exception classes of horo. what() is one line of printable text, even if names
-/// and paths in the text are not printable; see horo/base/printable.h.
+/// and paths in the text are not printable; see horo/base/text/printable.h.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& text);

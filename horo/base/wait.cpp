@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
 #include "horo/base/system/futex.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo {
 

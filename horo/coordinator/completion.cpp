@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
 #include "horo/base/system/futex.h"
+#include "horo/base/text/log.h"
 #include "horo/base/thread_error.h"
 #include "horo/metrics/rank_meter.h"
 

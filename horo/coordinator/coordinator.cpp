@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "horo/coordinator/device_operation_queue.h"
 #include "horo/coordinator/executor.h"
 #include "horo/coordinator/stall_watch.h"

@@ -6,7 +6,7 @@
 
 #include "collectives/device/memory_spans.h"
 #include "horo/base/hash.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/coordinator/executor.h"
 
 namespace horo::coordinator {

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::coordinator {
 namespace {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::coordinator {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/device/device.h"
 
 namespace horo::device {

@@ -11,7 +11,7 @@
 #include "horo/device/host/host_device.h"
 #include "horo/device/stream.h"
 #if defined(__CUDACC__)
-#include "horo/device/cuda_check.h"
+#include "horo/device/cuda/cuda_check.h"
 #endif
 
 // A kernel is a struct whose members are its arguments. The struct has an operator() for one

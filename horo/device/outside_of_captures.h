@@ -1,6 +1,6 @@
 #pragma once
 
-#include "horo/device/cuda_check.h"
+#include "horo/device/cuda/cuda_check.h"
 
 namespace horo::device {
 

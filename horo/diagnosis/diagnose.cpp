@@ -7,7 +7,7 @@
 #include <map>
 #include <optional>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/first_failure.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/diagnosis/rank_format.h"

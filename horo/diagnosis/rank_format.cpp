@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <map>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/missing_operations.h"
 
 namespace horo::observe {

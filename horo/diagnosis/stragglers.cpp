@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/missing_operations.h"
 
 namespace horo::observe {

@@ -7,7 +7,7 @@
 #include <exception>
 #include <typeinfo>
 
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 
 namespace horo::observe {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 #include "horo/flight_recorder/flight_memory.h"
 
 namespace horo::observe {

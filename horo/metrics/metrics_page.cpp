@@ -6,7 +6,7 @@
 #include <cmath>
 #include <functional>
 
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 
 namespace horo::metrics {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "horo/flight_recorder/rank_snapshot.h"
 
 namespace horo::metrics {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
 #include "horo/base/system/threads.h"
+#include "horo/base/text/log.h"
 
 namespace horo::plan {
 

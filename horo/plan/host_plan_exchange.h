@@ -7,8 +7,8 @@
 #include "collectives/buffers.h"
 #include "horo/base/topology.h"
 #include "horo/plan/compressed_plan.h"
-#include "horo/plan/host_gradient_memory.h"
-#include "horo/plan/mapped_gradients.h"
+#include "horo/plan/gradients/host_gradient_memory.h"
+#include "horo/plan/gradients/mapped_gradients.h"
 #include "horo/plan/plan_communicators.h"
 #include "horo/plan/plan_exchange.h"
 

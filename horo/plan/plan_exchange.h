@@ -5,7 +5,7 @@
 
 #include "collectives/collectives.h"
 #include "horo/plan/bucket_plan.h"
-#include "horo/plan/gradient_memory.h"
+#include "horo/plan/gradients/gradient_memory.h"
 #include "horo/plan/step_hook.h"
 
 namespace horo::plan {

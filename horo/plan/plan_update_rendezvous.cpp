@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::plan {
 namespace {

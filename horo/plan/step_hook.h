@@ -8,7 +8,7 @@
 #include "horo/base/reduce_op.h"
 #include "horo/base/step_report.h"
 #include "horo/plan/bucket_plan.h"
-#include "horo/plan/gradient_memory.h"
+#include "horo/plan/gradients/gradient_memory.h"
 
 namespace horo::plan {
 

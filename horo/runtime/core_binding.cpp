@@ -9,8 +9,8 @@
 
 #include "collectives/agreement.h"
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo {
 namespace {

@@ -11,7 +11,7 @@
 #include "collectives/agreement.h"
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/coordinator/allreduce_checks.h"
 #include "horo/coordinator/negotiation/wire.h"
 #include "horo/runtime/runtime.h"

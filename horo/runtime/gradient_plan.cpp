@@ -6,9 +6,9 @@
 
 #include "collectives/agreement.h"
 #include "horo/base/error.h"
-#include "horo/plan/gradient_checks.h"
+#include "horo/plan/gradients/gradient_checks.h"
+#include "horo/plan/gradients/mapped_gradients.h"
 #include "horo/plan/host_plan_exchange.h"
-#include "horo/plan/mapped_gradients.h"
 #include "horo/plan/plan_agreement.h"
 #include "horo/runtime/device_connection.h"
 

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
 #include "horo/base/system/futex.h"
 #include "horo/base/system/threads.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "horo/base/wait.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/diagnosis/rank_format.h"

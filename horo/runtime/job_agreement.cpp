@@ -12,8 +12,8 @@
 #include "collectives/selection/link_cost.h"
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
 #include "horo/base/system/line_file.h"
+#include "horo/base/text/log.h"
 
 namespace horo {
 namespace {

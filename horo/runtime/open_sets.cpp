@@ -5,7 +5,7 @@
 #include <iterator>
 #include <utility>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/runtime/runtime.h"
 
 namespace horo {

@@ -10,7 +10,7 @@
 
 #include "collectives/mpi/launch_environment.h"
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/flight_recorder/flight_reader.h"
 
 namespace horo {

@@ -12,8 +12,8 @@
 
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/printable.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/printable.h"
 #include "horo/base/thread_error.h"
 #include "horo/flight_recorder/recorded_state.h"
 #include "horo/metrics/rank_meter.h"

@@ -16,7 +16,7 @@
 #include "horo/coordinator/coordinator.h"
 #include "horo/coordinator/messages/messenger.h"
 #include "horo/flight_recorder/rank_snapshot.h"
-#include "horo/plan/mapped_gradients.h"
+#include "horo/plan/gradients/mapped_gradients.h"
 #include "horo/plan/plan_agreement.h"
 #include "horo/runtime/device_queues.h"
 #include "horo/runtime/open_sets.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "horo/base/wait.h"
 #include "horo/diagnosis/diagnose.h"
 #include "horo/diagnosis/missing_operations.h"

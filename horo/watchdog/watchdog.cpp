@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
 #include "horo/base/system/futex.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/rank_format.h"
 #include "horo/flight_recorder/rank_snapshot.h"
 

@@ -11,8 +11,8 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/printable.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/diagnosis/stragglers.h"
 #include "horo/diagnosis/timeline.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/printable.h"
+#include "horo/base/text/quantity.h"
 #include "horo/diagnosis/diagnose.h"
 #include "horo/diagnosis/missing_operations.h"
 #include "horo/flight_recorder/flight_directory.h"

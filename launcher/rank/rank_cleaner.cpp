@@ -14,7 +14,7 @@
 #include <string>
 #include <thread>
 
-#include "launcher/job_leftovers.h"
+#include "launcher/job/job_leftovers.h"
 #include "launcher/rank_processes.h"
 
 namespace horo {

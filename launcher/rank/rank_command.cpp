@@ -14,11 +14,11 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 #include "horo/flight_recorder/flight_directory.h"
 #include "horo/flight_recorder/flight_reader.h"
 #include "launcher/commands.h"
-#include "launcher/job_leftovers.h"
+#include "launcher/job/job_leftovers.h"
 #include "launcher/machine.h"
 #include "launcher/process.h"
 #include "launcher/program_search.h"

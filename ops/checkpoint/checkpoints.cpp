@@ -6,8 +6,8 @@
 #include <exception>
 #include <span>
 
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 #include "ops/checkpoint/checkpoint_part.h"
 #include "ops/checkpoint/durable_file.h"
 #include "ops/checkpoint/sharded_state.h"

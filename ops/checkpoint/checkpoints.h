@@ -12,7 +12,7 @@
 
 #include "ops/checkpoint/checkpoint_directory.h"
 #include "ops/checkpoint/safetensors.h"
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 
 namespace horo::ops {
 

@@ -6,7 +6,7 @@
 
 #include "ops/checkpoint/checkpoint_directory.h"
 #include "ops/checkpoint/safetensors.h"
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 
 // What a checkpoint contains. Part 0 has what is equal on all ranks:
 //   model.NAME              parameters

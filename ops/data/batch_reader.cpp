@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo::ops {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
-#include "ops/nn/stage_walk.h"
+#include "ops/nn/fusion/stage_walk.h"
 
 namespace horo::ops {
 

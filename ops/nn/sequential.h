@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/nn/fusion.h"
+#include "ops/nn/fusion/fusion.h"
+#include "ops/nn/fusion/stage.h"
 #include "ops/nn/layer.h"
-#include "ops/nn/stage.h"
 
 namespace horo::ops {
 

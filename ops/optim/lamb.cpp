@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/backend/device/layerwise_update.h"
+#include "ops/backend/device/update/layerwise_update.h"
 #include "ops/optim/layerwise.h"
 #include "ops/optim/update_groups.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/backend/backend.h"
-#include "ops/backend/device/layerwise_update.h"
+#include "ops/backend/device/update/layerwise_update.h"
 #include "ops/nn/layer.h"
 
 // Private to ops/optim: the common parts of optimizers that use norms of whole parameters.

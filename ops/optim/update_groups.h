@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "ops/backend/device/update.h"
+#include "ops/backend/device/update/update.h"
 #include "ops/optim/optimizer.h"
 #include "ops/optim/update_rules.h"
 

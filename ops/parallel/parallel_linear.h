@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "horo/horo.h"
-#include "ops/nn/linear.h"
+#include "ops/nn/layers/linear.h"
 #include "ops/parallel/collective_layers.h"
 
 namespace horo::ops {

@@ -7,7 +7,7 @@
 
 #include "horo/base/error.h"
 #include "horo/base/float16.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 
 namespace horo::ops {
 namespace {

@@ -11,7 +11,7 @@
 #include "horo/horo.h"
 #include "ops/data/batch_shares.h"
 #include "ops/data/data_loader.h"
-#include "ops/train/step_timer.h"
+#include "ops/train/step/step_timer.h"
 
 namespace horo::ops {
 

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "ops/train/train_step.h"
+#include "ops/train/step/train_step.h"
 
 namespace horo::ops {
 

@@ -9,7 +9,7 @@
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/train/bottleneck/diagnosis.h"
-#include "ops/train/step_timer.h"
+#include "ops/train/step/step_timer.h"
 
 namespace horo::ops {
 

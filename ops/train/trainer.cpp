@@ -12,8 +12,8 @@
 #include "horo/horo.h"
 #include "ops/data/data_loader.h"
 #include "ops/train/evaluation.h"
-#include "ops/train/model_state.h"
 #include "ops/train/same_options.h"
+#include "ops/train/step/model_state.h"
 
 namespace horo::ops {
 namespace {

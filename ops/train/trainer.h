@@ -9,10 +9,10 @@
 #include "ops/nn/layer.h"
 #include "ops/optim/optimizer.h"
 #include "ops/train/batch_balance.h"
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 #include "ops/train/progress_display.h"
-#include "ops/train/replica.h"
-#include "ops/train/step_timer.h"
+#include "ops/train/step/replica.h"
+#include "ops/train/step/step_timer.h"
 #include "ops/train/train_report.h"
 #include "ops/train/trainer_options.h"
 

@@ -12,11 +12,11 @@
 #include "ops/nn/loss.h"
 #include "ops/optim/learning_rate.h"
 #include "ops/train/batch_balance.h"
-#include "ops/train/callback.h"
-#include "ops/train/local_steps.h"
-#include "ops/train/profile_window.h"
+#include "ops/train/callbacks/callback.h"
+#include "ops/train/callbacks/profile_window.h"
 #include "ops/train/progress_display.h"
-#include "ops/train/train_step.h"
+#include "ops/train/step/train_step.h"
+#include "ops/train/update/local_steps.h"
 
 namespace horo::ops {
 

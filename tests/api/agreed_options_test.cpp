@@ -9,7 +9,7 @@
 
 #include "horo/horo.h"
 #include "horo/testing.h"
-#include "tests/api/device_model.h"
+#include "tests/api/device/device_model.h"
 #include "tests/api/error_text.h"
 
 namespace horo {

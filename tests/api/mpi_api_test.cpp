@@ -4,8 +4,8 @@
 
 #include "horo/horo.h"
 #include "horo/mpi.h"
-#include "tests/api/compressed_set.h"
-#include "tests/api/gradient_model.h"
+#include "tests/api/compression/compressed_set.h"
+#include "tests/api/gradients/gradient_model.h"
 
 namespace horo {
 namespace {

@@ -1,9 +1,9 @@
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 
 #include <gtest/gtest.h>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "tests/support/random_text.h"
 
 namespace horo {

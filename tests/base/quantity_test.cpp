@@ -1,4 +1,4 @@
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 #include <gtest/gtest.h>
 

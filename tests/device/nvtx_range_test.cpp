@@ -1,4 +1,4 @@
-#include "horo/device/nvtx_range.h"
+#include "horo/device/cuda/nvtx_range.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -18,12 +18,12 @@
 
 #include "ops/backend/device/device_backend.h"
 #include "ops/checkpoint/checkpoints.h"
-#include "ops/nn/gelu.h"
 #include "ops/nn/layer.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/layers/gelu.h"
+#include "ops/nn/models/resnet.h"
 #include "ops/parallel/parallel_linear.h"
 #include "ops/parallel/parameter_server.h"
-#include "ops/train/stop_on_signal.h"
+#include "ops/train/callbacks/stop_on_signal.h"
 #include "ops/train/trainer.h"
 
 namespace program {

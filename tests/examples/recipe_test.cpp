@@ -9,8 +9,8 @@
 
 #include "examples/training/train_options.h"
 #include "horo/base/error.h"
-#include "ops/nn/linear.h"
-#include "ops/nn/models.h"
+#include "ops/nn/layers/linear.h"
+#include "ops/nn/models/models.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/lamb.h"
 #include "ops/optim/lars.h"

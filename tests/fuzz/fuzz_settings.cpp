@@ -8,7 +8,7 @@
 
 #include "horo/base/environment.h"
 #include "horo/base/error.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/job_leftovers.h"
+#include "launcher/job/job_leftovers.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

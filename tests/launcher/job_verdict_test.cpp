@@ -1,4 +1,4 @@
-#include "launcher/job_verdict.h"
+#include "launcher/job/job_verdict.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

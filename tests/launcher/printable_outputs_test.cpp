@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "horo/base/printable.h"
+#include "horo/base/text/printable.h"
 #include "horo/diagnosis/stragglers.h"
 #include "horo/diagnosis/timeline.h"
 #include "horo/flight_recorder/flight_directory.h"

@@ -1,4 +1,4 @@
-#include "horo/plan/device_plan_exchange.h"
+#include "horo/plan/device/device_plan_exchange.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 
 #include "collectives/in_process/in_process_job.h"
 #include "collectives/ring/ring_collectives.h"
-#include "horo/plan/gradient_marks.h"
-#include "horo/plan/host_gradient_memory.h"
+#include "horo/plan/gradients/gradient_marks.h"
+#include "horo/plan/gradients/host_gradient_memory.h"
 
 namespace horo::plan {
 namespace {

@@ -17,11 +17,11 @@
 #include "horo/device/gpu.h"
 #include "horo/device/host/host_device.h"
 #include "horo/horo.h"
-#include "ops/nn/models.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/models/models.h"
+#include "ops/nn/models/resnet.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/batch_upload.h"
-#include "ops/train/train_step.h"
+#include "ops/train/step/batch_upload.h"
+#include "ops/train/step/train_step.h"
 
 namespace {
 

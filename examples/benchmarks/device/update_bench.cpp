@@ -8,7 +8,7 @@
 #include "examples/benchmarks/device/rotated_tensors.h"
 #include "examples/benchmarks/gradient_sets.h"
 #include "horo/base/error.h"
-#include "ops/backend/device/update.h"
+#include "ops/backend/device/update/update.h"
 #include "ops/optim/update_rules.h"
 
 namespace horo::bench {

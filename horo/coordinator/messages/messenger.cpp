@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
-#include "horo/base/quantity.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::coordinator {
 namespace {

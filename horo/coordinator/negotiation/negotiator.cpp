@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/coordinator/negotiation/fusion.h"
 
 namespace horo::coordinator {

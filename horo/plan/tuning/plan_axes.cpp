@@ -6,7 +6,7 @@
 #include "collectives/communicator.h"
 #include "horo/device/host/host_device.h"
 #include "horo/plan/bucket_plan.h"
-#include "horo/plan/gradient_checks.h"
+#include "horo/plan/gradients/gradient_checks.h"
 
 namespace horo::plan {
 namespace {

@@ -9,12 +9,12 @@
 #include "collectives/agreement.h"
 #include "horo/base/error.h"
 #include "horo/base/hash.h"
-#include "horo/base/log.h"
-#include "horo/base/printable.h"
 #include "horo/base/system/line_file.h"
+#include "horo/base/text/log.h"
+#include "horo/base/text/printable.h"
 #include "horo/coordinator/negotiation/wire.h"
 #include "horo/plan/bucket_scheduler.h"
-#include "horo/plan/gradient_checks.h"
+#include "horo/plan/gradients/gradient_checks.h"
 #include "horo/plan/plan_agreement.h"
 
 namespace horo::plan {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "ops/backend/cuda/cudnn_descriptors.h"
 
 namespace horo::ops::cuda {

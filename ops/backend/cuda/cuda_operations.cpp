@@ -7,9 +7,9 @@
 #include "ops/backend/cuda/convolution_graph.h"
 #include "ops/backend/cuda/matmul.h"
 #include "ops/backend/cuda/pooling.h"
-#include "ops/backend/device/batch_norm.h"
 #include "ops/backend/device/float_types.h"
 #include "ops/backend/device/matrix.h"
+#include "ops/backend/device/norm/batch_norm.h"
 #include "ops/backend/device/padded_convolution.h"
 #include "ops/backend/operations.h"
 

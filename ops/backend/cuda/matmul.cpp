@@ -6,7 +6,7 @@
 #include <string>
 
 #include "horo/base/error.h"
-#include "horo/device/cuda_check.h"
+#include "horo/device/cuda/cuda_check.h"
 
 namespace horo::ops::cuda {
 namespace {

@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "horo/device/host/host_device.h"
 
 namespace horo::ops {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "ops/backend/device/matrix.h"
 
 namespace horo::ops {

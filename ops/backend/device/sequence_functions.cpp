@@ -7,7 +7,7 @@
 #include "ops/backend/device/device_backend.h"
 #include "ops/backend/device/embedding.h"
 #include "ops/backend/device/float_types.h"
-#include "ops/backend/device/layer_norm.h"
+#include "ops/backend/device/norm/layer_norm.h"
 
 namespace horo::ops {
 namespace {

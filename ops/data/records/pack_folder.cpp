@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "horo/base/error.h"
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "ops/data/records/labelled_files.h"
 #include "ops/data/records/read_file.h"
 #include "ops/data/records/record_reader.h"

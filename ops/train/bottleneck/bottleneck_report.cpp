@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "horo/base/log.h"
+#include "horo/base/text/log.h"
 #include "ops/train/bottleneck/cost_collection.h"
 #include "ops/train/bottleneck/report_html.h"
 #include "ops/train/bottleneck/report_text.h"

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "ops/train/bottleneck/process_meter.h"
-#include "ops/train/callback.h"
-#include "ops/train/signal_watch.h"
+#include "ops/train/callbacks/callback.h"
+#include "ops/train/callbacks/signal_watch.h"
 
 namespace horo::ops {
 

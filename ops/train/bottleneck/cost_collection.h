@@ -6,7 +6,7 @@
 
 #include "ops/train/bottleneck/job_costs.h"
 #include "ops/train/bottleneck/process_meter.h"
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 
 namespace horo::ops {
 

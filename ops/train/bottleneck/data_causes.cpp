@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 #include "ops/train/bottleneck/causes.h"
 
 namespace horo::ops {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/train/step_timer.h"
+#include "ops/train/step/step_timer.h"
 
 namespace horo::ops {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "horo/base/quantity.h"
+#include "horo/base/text/quantity.h"
 
 namespace horo::ops {
 namespace {

@@ -13,7 +13,7 @@
 #include "horo/testing.h"
 #include "ops/backend/cpu/threads.h"
 #include "ops/checkpoint/checkpoints.h"
-#include "ops/nn/models.h"
+#include "ops/nn/models/models.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"

@@ -2,7 +2,7 @@
 
 #include <functional>
 
-#include "ops/train/early_stop.h"
+#include "ops/train/callbacks/early_stop.h"
 #include "tests/ops/checkpoint/checkpointed_training.h"
 
 namespace horo::ops {

@@ -7,7 +7,7 @@
 #include "horo/device/host/host_device.h"
 #include "ops/backend/device/device_backend.h"
 #include "ops/data/random_stream.h"
-#include "ops/train/model_state.h"
+#include "ops/train/step/model_state.h"
 #include "tests/ops/checkpoint/checkpointed_training.h"
 
 namespace horo::ops {

@@ -1,4 +1,4 @@
-#include "ops/data/cifar_dataset.h"
+#include "ops/data/datasets/cifar_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ops/data/coloured_digits_dataset.h"
+#include "ops/data/datasets/coloured_digits_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ops/data/digits_dataset.h"
+#include "ops/data/datasets/digits_dataset.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "horo/base/error.h"
-#include "ops/data/digit_strokes.h"
+#include "ops/data/datasets/digit_strokes.h"
 
 namespace horo::ops {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "ops/data/mnist_dataset.h"
+#include "ops/data/datasets/mnist_dataset.h"
 #include "tests/ops/data/idx_writer.h"
 #include "tests/ops/data/message_of.h"
 

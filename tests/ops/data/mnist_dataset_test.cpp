@@ -1,4 +1,4 @@
-#include "ops/data/mnist_dataset.h"
+#include "ops/data/datasets/mnist_dataset.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

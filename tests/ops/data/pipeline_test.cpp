@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string>
 
-#include "ops/data/digits_dataset.h"
+#include "ops/data/datasets/digits_dataset.h"
 #include "ops/data/pipeline/sample_pipeline.h"
 #include "tests/ops/data/message_of.h"
 

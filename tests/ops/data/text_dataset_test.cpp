@@ -1,4 +1,4 @@
-#include "ops/data/text_dataset.h"
+#include "ops/data/datasets/text_dataset.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "ops/nn/batch_norm.h"
+#include "ops/nn/layers/batch_norm.h"
 
 #include "horo/base/error.h"
 #include "tests/ops/support/passes.h"

@@ -3,17 +3,17 @@
 #include <functional>
 #include <memory>
 
-#include "ops/nn/avg_pool2d.h"
-#include "ops/nn/batch_norm.h"
-#include "ops/nn/conv2d.h"
-#include "ops/nn/dropout.h"
-#include "ops/nn/flatten.h"
-#include "ops/nn/global_average_pool.h"
-#include "ops/nn/linear.h"
-#include "ops/nn/max_pool2d.h"
-#include "ops/nn/models.h"
-#include "ops/nn/relu.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/layers/avg_pool2d.h"
+#include "ops/nn/layers/batch_norm.h"
+#include "ops/nn/layers/conv2d.h"
+#include "ops/nn/layers/dropout.h"
+#include "ops/nn/layers/flatten.h"
+#include "ops/nn/layers/global_average_pool.h"
+#include "ops/nn/layers/linear.h"
+#include "ops/nn/layers/max_pool2d.h"
+#include "ops/nn/layers/relu.h"
+#include "ops/nn/models/models.h"
+#include "ops/nn/models/resnet.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {

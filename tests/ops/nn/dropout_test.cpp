@@ -1,4 +1,4 @@
-#include "ops/nn/dropout.h"
+#include "ops/nn/layers/dropout.h"
 
 #include <numeric>
 

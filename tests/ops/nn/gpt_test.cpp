@@ -1,4 +1,4 @@
-#include "ops/nn/gpt.h"
+#include "ops/nn/models/gpt.h"
 
 #include <cmath>
 #include <set>

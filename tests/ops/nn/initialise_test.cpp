@@ -1,6 +1,6 @@
 #include "ops/nn/initialise.h"
 
-#include "ops/nn/linear.h"
+#include "ops/nn/layers/linear.h"
 #include "ops/nn/sequential.h"
 #include "tests/ops/support/test_tensors.h"
 

@@ -1,4 +1,4 @@
-#include "ops/nn/models.h"
+#include "ops/nn/models/models.h"
 
 #include "horo/base/error.h"
 #include "tests/ops/support/losses.h"

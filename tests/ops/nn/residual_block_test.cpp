@@ -1,6 +1,6 @@
 // Compares whole blocks with the same expression in double precision and with its numerical
 // gradient.
-#include "ops/nn/residual_block.h"
+#include "ops/nn/models/residual_block.h"
 
 #include <map>
 

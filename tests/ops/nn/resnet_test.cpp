@@ -1,4 +1,4 @@
-#include "ops/nn/resnet.h"
+#include "ops/nn/models/resnet.h"
 
 #include "horo/base/error.h"
 #include "ops/optim/sgd.h"

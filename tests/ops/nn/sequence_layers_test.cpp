@@ -1,9 +1,9 @@
 // The layers of sequences against the reference, and their errors.
 #include "horo/base/error.h"
-#include "ops/nn/causal_attention.h"
-#include "ops/nn/embedding.h"
-#include "ops/nn/layer_norm.h"
-#include "ops/nn/residual.h"
+#include "ops/nn/layers/causal_attention.h"
+#include "ops/nn/layers/embedding.h"
+#include "ops/nn/layers/layer_norm.h"
+#include "ops/nn/models/residual.h"
 #include "tests/ops/support/passes.h"
 #include "tests/ops/support/test_tensors.h"
 #include "tests/support/reference_kernels/attention.h"

@@ -1,10 +1,10 @@
 #include "ops/nn/sequential.h"
 
 #include "horo/base/error.h"
-#include "ops/nn/batch_norm.h"
-#include "ops/nn/flatten.h"
-#include "ops/nn/linear.h"
-#include "ops/nn/relu.h"
+#include "ops/nn/layers/batch_norm.h"
+#include "ops/nn/layers/flatten.h"
+#include "ops/nn/layers/linear.h"
+#include "ops/nn/layers/relu.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {

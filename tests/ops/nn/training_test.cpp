@@ -1,6 +1,6 @@
 // Small networks end to end: the loss decreases, gradients agree with central differences, and
 // repeated runs have the same bits.
-#include "ops/nn/models.h"
+#include "ops/nn/models/models.h"
 #include "ops/optim/sgd.h"
 #include "tests/ops/support/losses.h"
 #include "tests/ops/support/test_tensors.h"

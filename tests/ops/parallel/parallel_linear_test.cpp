@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "horo/testing.h"
-#include "ops/nn/gelu.h"
+#include "ops/nn/layers/gelu.h"
 #include "ops/nn/loss.h"
 #include "ops/nn/sequential.h"
 #include "ops/optim/sgd.h"

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "horo/testing.h"
-#include "ops/nn/linear.h"
+#include "ops/nn/layers/linear.h"
 #include "ops/nn/loss.h"
 #include "ops/optim/lamb.h"
 #include "ops/optim/sgd.h"

@@ -9,9 +9,9 @@
 #include <set>
 
 #include "horo/testing.h"
-#include "ops/nn/batch_norm.h"
-#include "ops/nn/linear.h"
-#include "ops/nn/relu.h"
+#include "ops/nn/layers/batch_norm.h"
+#include "ops/nn/layers/linear.h"
+#include "ops/nn/layers/relu.h"
 #include "ops/nn/sequential.h"
 #include "ops/optim/sgd.h"
 #include "tests/ops/support/test_tensors.h"

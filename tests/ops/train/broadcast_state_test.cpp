@@ -8,7 +8,7 @@
 #include "horo/testing.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/model_state.h"
+#include "ops/train/step/model_state.h"
 
 namespace horo::ops {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include "horo/testing.h"
 #include "ops/backend/cpu/threads.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/early_stop.h"
-#include "ops/train/stop_on_signal.h"
+#include "ops/train/callbacks/early_stop.h"
+#include "ops/train/callbacks/stop_on_signal.h"
 #include "ops/train/trainer.h"
 #include "tests/ops/train/requested_stop.h"
 #include "tests/ops/train/small_task.h"

@@ -10,13 +10,13 @@
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/backend/device/device_backend.h"
-#include "ops/backend/device/step_state.h"
+#include "ops/backend/device/update/step_state.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/batch_upload.h"
-#include "ops/train/gradient_block.h"
-#include "ops/train/measured_gradients.h"
-#include "ops/train/pinned_pool.h"
+#include "ops/train/step/batch_upload.h"
+#include "ops/train/step/gradient_block.h"
+#include "ops/train/step/measured_gradients.h"
+#include "ops/train/step/pinned_pool.h"
 #include "tests/ops/train/small_task.h"
 
 namespace horo::ops {

@@ -7,7 +7,7 @@
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
-#include "ops/data/digits_dataset.h"
+#include "ops/data/datasets/digits_dataset.h"
 #include "tests/ops/train/device_training.h"
 #include "tests/ops/train/requested_stop.h"
 #include "tests/support/sanitizer.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/backend/cpu/threads.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/models/resnet.h"
 #include "ops/optim/adamw.h"
 #include "ops/optim/sgd.h"
 #include "ops/train/trainer.h"

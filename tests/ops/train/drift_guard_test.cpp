@@ -1,4 +1,4 @@
-#include "ops/train/drift_guard.h"
+#include "ops/train/callbacks/drift_guard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

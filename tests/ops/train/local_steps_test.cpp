@@ -1,4 +1,4 @@
-#include "ops/train/local_steps.h"
+#include "ops/train/update/local_steps.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

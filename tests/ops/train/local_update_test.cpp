@@ -1,5 +1,5 @@
 // Local SGD and DiLoCo: by hand for two ranks, and in whole runs.
-#include "ops/train/local_update.h"
+#include "ops/train/update/local_update.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // On the stand-in, whose ranks are threads.
-#include "ops/train/loss_scaling.h"
+#include "ops/train/step/loss_scaling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
-#include "ops/nn/resnet.h"
+#include "ops/nn/models/resnet.h"
 #include "tests/ops/train/device_training.h"
 
 namespace horo::ops {

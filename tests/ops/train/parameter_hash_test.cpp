@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "horo/testing.h"
-#include "ops/train/model_state.h"
+#include "ops/train/step/model_state.h"
 
 namespace horo::ops {
 namespace {

@@ -6,7 +6,7 @@
 #include "horo/testing.h"
 #include "ops/backend/cpu/threads.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/step_timer.h"
+#include "ops/train/step/step_timer.h"
 #include "ops/train/trainer.h"
 #include "tests/flight_recorder/temporary_directory.h"
 #include "tests/ops/train/small_task.h"

@@ -1,4 +1,4 @@
-#include "ops/train/profile_window.h"
+#include "ops/train/callbacks/profile_window.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "ops/train/callback.h"
+#include "ops/train/callbacks/callback.h"
 
 namespace horo::ops {
 

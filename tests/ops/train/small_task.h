@@ -8,7 +8,7 @@
 #include "ops/data/data_loader.h"
 #include "ops/data/dataset.h"
 #include "ops/data/random_stream.h"
-#include "ops/nn/models.h"
+#include "ops/nn/models/models.h"
 
 namespace horo::ops {
 

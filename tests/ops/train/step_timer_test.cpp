@@ -1,4 +1,4 @@
-#include "ops/train/step_timer.h"
+#include "ops/train/step/step_timer.h"
 
 #include <gtest/gtest.h>
 

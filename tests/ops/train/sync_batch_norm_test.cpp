@@ -1,4 +1,4 @@
-#include "ops/train/sync_batch_norm.h"
+#include "ops/train/step/sync_batch_norm.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/backend/device/device_backend.h"
-#include "ops/nn/batch_norm.h"
-#include "ops/nn/conv2d.h"
-#include "ops/nn/relu.h"
-#include "ops/nn/residual_block.h"
+#include "ops/nn/layers/batch_norm.h"
+#include "ops/nn/layers/conv2d.h"
+#include "ops/nn/layers/relu.h"
+#include "ops/nn/models/residual_block.h"
 #include "ops/nn/sequential.h"
 #include "tests/ops/support/test_tensors.h"
 

@@ -1,4 +1,4 @@
-#include "ops/train/train_step.h"
+#include "ops/train/step/train_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/batch_upload.h"
+#include "ops/train/step/batch_upload.h"
 #include "tests/ops/train/small_task.h"
 
 namespace horo::ops {

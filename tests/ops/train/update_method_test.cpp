@@ -1,4 +1,4 @@
-#include "ops/train/update_method.h"
+#include "ops/train/update/update_method.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +13,8 @@
 #include "ops/optim/adamw.h"
 #include "ops/optim/lamb.h"
 #include "ops/optim/sgd.h"
-#include "ops/train/sharded_update.h"
 #include "ops/train/trainer.h"
+#include "ops/train/update/sharded_update.h"
 #include "tests/ops/train/small_task.h"
 
 namespace horo::ops {

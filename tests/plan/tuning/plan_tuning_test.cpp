@@ -4,8 +4,8 @@
 
 #include "collectives/in_process/in_process_job.h"
 #include "collectives/ring/ring_collectives.h"
-#include "horo/base/log.h"
-#include "tests/api/gradient_model.h"
+#include "horo/base/text/log.h"
+#include "tests/api/gradients/gradient_model.h"
 
 namespace horo::plan {
 namespace {

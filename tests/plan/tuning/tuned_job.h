@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/api/gradient_model.h"
+#include "tests/api/gradients/gradient_model.h"
 
 namespace horo {
 

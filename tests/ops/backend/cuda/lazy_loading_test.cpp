@@ -8,7 +8,7 @@
 
 #include "ops/backend/cuda/convolution.h"
 #include "ops/backend/cuda/matmul.h"
-#include "ops/nn/models.h"
+#include "ops/nn/models/models.h"
 #include "tests/ops/support/test_tensors.h"
 
 namespace horo::ops {

@@ -1,11 +1,11 @@
-#include "ops/backend/device/batch_norm.h"
+#include "ops/backend/device/norm/batch_norm.h"
 
 #include <gtest/gtest.h>
 
 #include <bit>
 
 #include "horo/base/error.h"
-#include "ops/backend/device/moments.h"
+#include "ops/backend/device/update/moments.h"
 #include "tests/ops/backend/device/device_values.h"
 #include "tests/ops/support/image_layouts.h"
 #include "tests/ops/support/test_tensors.h"

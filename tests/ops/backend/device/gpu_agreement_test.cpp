@@ -8,15 +8,15 @@
 
 #include "horo/device/gpu.h"
 #include "ops/backend/device/attention.h"
-#include "ops/backend/device/batch_norm.h"
 #include "ops/backend/device/dropout.h"
 #include "ops/backend/device/elementwise.h"
 #include "ops/backend/device/embedding.h"
-#include "ops/backend/device/gradient_norm.h"
-#include "ops/backend/device/layer_norm.h"
 #include "ops/backend/device/losses.h"
 #include "ops/backend/device/matrix.h"
-#include "ops/backend/device/update.h"
+#include "ops/backend/device/norm/batch_norm.h"
+#include "ops/backend/device/norm/layer_norm.h"
+#include "ops/backend/device/update/gradient_norm.h"
+#include "ops/backend/device/update/update.h"
 #include "tests/ops/backend/device/device_values.h"
 
 namespace horo::ops::device_kernels {

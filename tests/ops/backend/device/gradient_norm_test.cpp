@@ -1,4 +1,4 @@
-#include "ops/backend/device/gradient_norm.h"
+#include "ops/backend/device/update/gradient_norm.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ops/backend/device/layer_norm.h"
+#include "ops/backend/device/norm/layer_norm.h"
 
 #include "tests/ops/backend/device/device_values.h"
 #include "tests/support/reference_kernels/layer_norm.h"

@@ -1,4 +1,4 @@
-#include "ops/backend/device/update.h"
+#include "ops/backend/device/update/update.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "horo/base/error.h"
-#include "ops/backend/device/tensor_table.h"
+#include "ops/backend/device/update/tensor_table.h"
 #include "ops/nn/initialise.h"
 #include "tests/ops/backend/device/device_values.h"
 #include "tests/ops/support/test_tensors.h"

@@ -1,9 +1,9 @@
 // Fused linear layers and activations, on the stand-in and on a GPU.
 #include "horo/base/error.h"
-#include "ops/nn/gelu.h"
-#include "ops/nn/linear.h"
-#include "ops/nn/models.h"
-#include "ops/nn/relu.h"
+#include "ops/nn/layers/gelu.h"
+#include "ops/nn/layers/linear.h"
+#include "ops/nn/layers/relu.h"
+#include "ops/nn/models/models.h"
 #include "tests/ops/nn/device/network_pair.h"
 
 namespace horo::ops {

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "ops/backend/device/update/step_state.h"
+#include "ops/train/step/step_timer.h"
+
+namespace horo::ops {
+
+using device_kernels::StepRequests;
+
+/// The result of a step. All ranks have the same result, except for the times.
+struct StepOutcome {
+  float loss = 0;         ///< average over the global batch
+  StepRequests requests;  ///< a value is not 0 if a rank made the request
+  bool was_clipped = false;
+  /// Names the value that was not finite if the step was skipped; otherwise empty.
+  std::string why_skipped;
+  /// After the step; 0 without a loss scale.
+  float loss_scale = 0;
+  /// Durations of the phases on a device, which the clock of the host cannot measure.
+  std::optional<StepTimes> times;
+};
+
+}  // namespace horo::ops
