@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace horo::ops {
@@ -32,21 +33,31 @@ std::string describe(std::span<const std::size_t> counts) {
 
 }  // namespace
 
-std::optional<std::vector<double>> balanced_weights(std::span<const double> ms_per_sample,
-                                                    std::span<const std::size_t> counts,
-                                                    std::size_t least) {
-  std::vector<double> speeds, halfway;
+std::optional<std::vector<double>> BalanceSearch::next(std::span<const double> ms_per_sample,
+                                                       std::span<const std::size_t> counts,
+                                                       std::size_t least) {
+  std::vector<double> speeds, change;
   std::size_t rows = 0;
   for (std::size_t rank = 0; rank < counts.size(); ++rank) {
     speeds.push_back(1 / ms_per_sample[rank]);
-    halfway.push_back(std::sqrt(static_cast<double>(counts[rank]) * speeds[rank]));
     rows += counts[rank];
   }
   const std::vector<std::size_t> best = BatchShares(speeds, least).counts(rows);
   if (longest_ms(ms_per_sample, counts) < kLeastGain * longest_ms(ms_per_sample, best))
     return std::nullopt;
-  if (std::ranges::equal(BatchShares(halfway, least).counts(rows), counts)) return std::nullopt;
-  return halfway;
+  const double sum = std::reduce(speeds.begin(), speeds.end());
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    change.push_back(std::log(speeds[rank] / sum * static_cast<double>(rows) /
+                              static_cast<double>(counts[rank])));
+  const bool repeats = change_.size() == change.size() &&
+                       std::inner_product(change.begin(), change.end(), change_.begin(), 0.0) > 0;
+  change_ = change;
+  std::vector<double> weights;
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    weights.push_back(static_cast<double>(counts[rank]) *
+                      std::exp(repeats ? change[rank] : change[rank] / 2));
+  if (std::ranges::equal(BatchShares(weights, least).counts(rows), counts)) return std::nullopt;
+  return weights;
 }
 
 BatchBalance::BatchBalance(Context& context, const BatchShareOptions& options,
@@ -117,8 +128,7 @@ std::optional<std::string> BatchBalance::after_step(std::uint64_t steps, DataLoa
     first = std::max(first, all[i + 1]);
   }
   std::optional<std::vector<double>> weights;
-  if (std::ranges::min(ms_per_sample) > 0)
-    weights = balanced_weights(ms_per_sample, counts_, least_);
+  if (std::ranges::min(ms_per_sample) > 0) weights = search_.next(ms_per_sample, counts_, least_);
   if (weights) set_shares(static_cast<std::uint64_t>(first), BatchShares(*weights, least_));
   loader.release();
   if (!weights) return std::nullopt;

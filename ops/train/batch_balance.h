@@ -29,14 +29,22 @@ struct BatchShareOptions {
   std::uint64_t every = 20;
 };
 
-/// The weights for ranks of these speeds, or nothing if parts in proportion to the speeds would not
-/// make the step at least 5 % shorter. ms_per_sample[r] is the time of rank r for a sample, and
-/// counts[r] >= 1 the samples that it has now. `least`: samples that each rank keeps. The weights
-/// are halfway (the geometric mean) between the parts now and those in proportion to the speeds:
-/// the time for a sample may itself depend on the parts, and whole changes would oscillate then.
-std::optional<std::vector<double>> balanced_weights(std::span<const double> ms_per_sample,
-                                                    std::span<const std::size_t> counts,
-                                                    std::size_t least);
+/// Finds the parts with which ranks of unequal speed finish a step together. The time for a sample
+/// may itself depend on the parts: a rank with a quota of CPU time saves it while it waits. Whole
+/// changes would oscillate then, so a change goes halfway to the parts in proportion to the speeds
+/// (the geometric mean). If the speeds then demand more of the same change, whole changes converge,
+/// and the next change is whole. Used from one thread.
+class BalanceSearch {
+ public:
+  /// The weights of the next parts, or nothing if parts in proportion to the speeds would not make
+  /// the step at least 5 % shorter. ms_per_sample[r] is the time of rank r for a sample with these
+  /// parts, and counts[r] >= 1 the samples that it has now. `least`: samples that each rank keeps.
+  std::optional<std::vector<double>> next(std::span<const double> ms_per_sample,
+                                          std::span<const std::size_t> counts, std::size_t least);
+
+ private:
+  std::vector<double> change_;  // of the logarithms of the weights, that the last next() demanded
+};
 
 /// Divides the global batch between the ranks by BatchShareOptions. Used from one thread.
 ///
@@ -78,6 +86,7 @@ class BatchBalance {
   GlobalSampler& sampler_;
   GlobalSampler& evaluation_;
   const std::size_t least_;
+  BalanceSearch search_;
   std::vector<std::size_t> counts_;
   std::uint64_t since_ = 0;          // the first step with the latest shares
   std::uint64_t steps_ = 0;          // that were added

@@ -25,44 +25,57 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::size_t> balanced_counts(const std::vector<double>& ms,
-                                         const std::vector<std::size_t>& counts) {
-  const auto weights = balanced_weights(ms, counts, 1);
+std::vector<std::size_t> next_counts(BalanceSearch& search, const std::vector<double>& ms,
+                                     const std::vector<std::size_t>& counts) {
+  const auto weights = search.next(ms, counts, 1);
   std::size_t rows = 0;
   for (const std::size_t count : counts) rows += count;
   return weights ? BatchShares(*weights, 1).counts(rows) : counts;
 }
 
-TEST(BalancedWeights, AreHalfwayToTheSpeedsOfTheRanks) {
-  const auto weights = balanced_weights(std::vector{1.0, 4.0}, std::vector<std::size_t>{8, 8}, 1);
-  EXPECT_DOUBLE_EQ(weights.value()[0], 2 * weights.value()[1]);
+// The first change goes halfway. The second one is whole, because the speeds demand more of it.
+TEST(BalanceSearch, NeedsTwoChangesForConstantSpeeds) {
+  BalanceSearch search;
+  const std::vector<double> ms{1.0, 4.0};
+  EXPECT_THAT(next_counts(search, ms, {50, 50}), ElementsAre(67, 33));
+  EXPECT_THAT(next_counts(search, ms, {67, 33}), ElementsAre(80, 20));
+  EXPECT_THAT(next_counts(search, ms, {80, 20}), ElementsAre(80, 20));
+}
+
+// The speeds demand the opposite of the first change: it was too large.
+TEST(BalanceSearch, GoesHalfwayBackAfterAChangeThatWasTooLarge) {
+  BalanceSearch search;
+  EXPECT_THAT(next_counts(search, {1.0, 4.0}, {50, 50}), ElementsAre(67, 33));
+  EXPECT_THAT(next_counts(search, {4.0, 1.0}, {67, 33}), ElementsAre(42, 58));
 }
 
 // A rank that is busy for the whole step may be slower per sample than one that waits, if it has a
 // quota of time. Whole changes would exchange the parts again and again.
-TEST(BalancedWeights, ConvergeIfTheTimeForASampleDependsOnTheParts) {
+TEST(BalanceSearch, ConvergesIfTheTimeForASampleDependsOnTheParts) {
   for (const double power : {0.0, 0.5, 1.0, 2.0}) {
+    BalanceSearch search;
     std::vector<std::size_t> counts{300, 300};
     const auto time = [&](std::size_t rank) {
       return (rank + 1) * std::pow(static_cast<double>(counts[rank]) / 300, power);
     };
-    for (int i = 0; i < 8; ++i) counts = balanced_counts({time(0), time(1)}, counts);
-    EXPECT_EQ(balanced_counts({time(0), time(1)}, counts), counts) << power;
+    for (int i = 0; i < 8; ++i) counts = next_counts(search, {time(0), time(1)}, counts);
+    EXPECT_EQ(next_counts(search, {time(0), time(1)}, counts), counts) << power;
     const double first = time(0) * static_cast<double>(counts[0]);
     EXPECT_NEAR(time(1) * static_cast<double>(counts[1]) / first, 1, 0.12) << power;
   }
 }
 
-TEST(BalancedWeights, IgnoreASmallGain) {
+TEST(BalanceSearch, IgnoresASmallGain) {
   const std::vector<std::size_t> counts{500, 500};
-  EXPECT_FALSE(balanced_weights(std::vector{1.0, 1.08}, counts, 1));
-  EXPECT_TRUE(balanced_weights(std::vector{1.0, 1.12}, counts, 1));
+  EXPECT_FALSE(BalanceSearch().next(std::vector{1.0, 1.08}, counts, 1));
+  EXPECT_TRUE(BalanceSearch().next(std::vector{1.0, 1.12}, counts, 1));
 }
 
 // The parts are whole samples, so a gain of less than one sample is none.
-TEST(BalancedWeights, IgnoreAGainThatNoWholeSampleHas) {
-  EXPECT_FALSE(balanced_weights(std::vector{1.0, 1.3}, std::vector<std::size_t>{3, 2}, 1));
-  EXPECT_FALSE(balanced_weights(std::vector{1.0, 50.0}, std::vector<std::size_t>{2, 2}, 2));
+TEST(BalanceSearch, IgnoresAGainThatNoWholeSampleHas) {
+  const std::vector<std::size_t> few{3, 2}, least{2, 2};
+  EXPECT_FALSE(BalanceSearch().next(std::vector{1.0, 1.3}, few, 1));
+  EXPECT_FALSE(BalanceSearch().next(std::vector{1.0, 50.0}, least, 2));
 }
 
 TrainerOptions balance_options() {
