@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
                   .defaults = {.model = "resnet20",
                                .epochs = 10,
                                .recipe = {.learning_rate = 0.1f},
-                               .augment = true}},
+                               .augmentation = "auto"}},
       .open_dataset = open_dataset,
       .make_model = make_model};
   return run_train_program(program, argc, argv);

@@ -194,10 +194,12 @@ po::options_description describe_options(TrainOptions& options, const TrainComma
   add_loader_options(description, options);
   add_recipe_options(description, options.recipe);
   add_checkpoint_options(description, options);
-  if (command.defaults.augment)
-    add("no-augmentation",
-        po::bool_switch()->notifier([&options](bool is_off) { options.augment = !is_off; }),
-        "train with the images as they are, without random crops and flips");
+  if (command.defaults.augmentation != "none")
+    add("augmentation",
+        name_value(options.augmentation, "augmentation", {"auto", "workers", "step", "none"}),
+        "random crops and flips of images: by the workers; or by the training step, where it "
+        "normalises pixels (--inputs pixels); auto: step with --device cuda; none: images as they "
+        "are");
   if (command.add_options) command.add_options(description);
   add("report", po::value(&options.report)->value_name("FILE"),
       "write the bottleneck report, which the program prints at the end and after SIGUSR1, also to "

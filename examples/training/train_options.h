@@ -50,7 +50,8 @@ struct TrainOptions {
   horo::ops::CheckpointOptions checkpoints{};  ///< none without a directory
   std::string load_weights;  ///< file with the initial weights; empty: random weights
   std::string save_weights;  ///< file for the weights at the end; empty: none
-  bool augment = false;
+  /// "auto", "workers" or "step", the part of the program that crops and flips images; or "none".
+  std::string augmentation = "none";
   bool sync_batch_norm = false;
 };
 
@@ -61,7 +62,7 @@ struct TrainCommand {
   std::string data_help;            ///< of --data
   std::string model_help;           ///< of --model
   std::vector<std::string> models;  ///< their names
-  TrainOptions defaults;            ///< if they augment, adds the option --no-augmentation
+  TrainOptions defaults;            ///< if they augment, adds the option --augmentation
   /// Adds the options of this program alone, with destinations that outlive the command; empty:
   /// none.
   std::function<void(boost::program_options::options_description&)> add_options{};

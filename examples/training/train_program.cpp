@@ -121,14 +121,26 @@ struct Job {
     trainer.progress.log_every = options.log_every;
     trainer.loader.as_pixels =
         options.inputs == "pixels" || (options.inputs == "auto" && gpu != nullptr);
-    if (options.augment) {
-      CropAndFlipOptions crop{.seed = options.seed};
-      if (const auto* images = dynamic_cast<const PixelImages*>(&train_set))
-        crop.padding_pixels = padding_pixels(images->pixel_scales());
-      trainer.loader.augmentation = CropAndFlip(train_set.input().shape, crop);
-      trainer.loader.pixel_augmentation = CropAndFlip(train_set.input().shape, crop);
-    }
+    if (options.augmentation != "none")
+      add_augmentation(options, gpu != nullptr, train_set, trainer.loader);
     return trainer;
+  }
+
+  static void add_augmentation(const TrainOptions& options, bool is_on_gpu,
+                               const Dataset& train_set, DataLoaderOptions& loader) {
+    HORO_CHECK(options.augmentation != "step" || loader.as_pixels,
+               "--augmentation step crops pixels, but the workers normalise them; add --inputs "
+               "pixels");
+    CropAndFlipOptions crop{.seed = options.seed};
+    if (const auto* images = dynamic_cast<const PixelImages*>(&train_set))
+      crop.padding_pixels = padding_pixels(images->pixel_scales());
+    const CropAndFlip augmentation(train_set.input().shape, crop);
+    loader.augmentation = augmentation;
+    loader.pixel_augmentation = augmentation;
+    if (options.augmentation == "step" || (options.augmentation == "auto" && is_on_gpu))
+      loader.crop = [augmentation](std::uint64_t epoch, std::uint64_t sample) {
+        return augmentation.crop_of(epoch, sample);
+      };
   }
 
   std::unique_ptr<Dataset> train_set;

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "ops/data/global_sampler.h"
@@ -25,6 +27,9 @@ struct Batch {
   /// If set, `inputs` are uint8 pixels, which are normalised before the model computes; one scale
   /// per channel.
   std::shared_ptr<const std::vector<PixelScale>> pixel_scales{};
+  /// If set, the pixels are cropped and flipped when they are normalised: int32 [b, 3], the
+  /// ImageCrop of each row.
+  std::optional<Tensor> crops{};
 
   std::size_t rows() const { return samples.count(); }
   /// The rows of weight 1.
@@ -35,8 +40,20 @@ struct Batch {
   }
 };
 
-/// Returns a batch with the properties of `batch` and other tensors.
-Batch with_tensors(const Batch& batch, Tensor inputs, Tensor targets, Tensor samples);
+/// Returns a batch with the properties of `batch` whose tensors are `function(tensor)` of those of
+/// `batch`, called in the order of the members.
+template <typename Function>
+Batch map_tensors(const Batch& batch, Function function) {
+  Batch result{.where = batch.where};
+  result.inputs = function(batch.inputs);
+  result.targets = function(batch.targets);
+  result.samples = function(batch.samples);
+  if (batch.crops) result.crops = function(*batch.crops);
+  result.is_pinned = batch.is_pinned;
+  result.padding = batch.padding;
+  result.pixel_scales = batch.pixel_scales;
+  return result;
+}
 
 /// Returns rows [first, first + count) of a batch. They share its memory.
 Batch rows_of(const Batch& batch, std::size_t first, std::size_t count);

@@ -59,7 +59,7 @@ BatchReader::BatchReader(const Dataset& dataset, const GlobalSampler& sampler,
   if (pixels_ != nullptr)
     pixel_scales_ = std::make_shared<const std::vector<PixelScale>>(pixels_->pixel_scales());
   HORO_CHECK(
-      pixels_ == nullptr || !options.augmentation || options.pixel_augmentation,
+      pixels_ == nullptr || !options.augmentation || options.pixel_augmentation || options.crop,
       "images are read as pixels, but pixel_augmentation is not set; set both augmentations");
   HORO_CHECK(!options.augmentation || dataset.input().type == DataType::kFloat32,
              fmt::format("an augmentation changes float32 inputs; those of the data set are {}",
@@ -84,7 +84,8 @@ Tensor BatchReader::allocate(std::size_t rows, const SampleForm& form) const {
 }
 
 std::size_t BatchReader::batch_bytes() const {
-  const std::size_t row = input().bytes() + dataset_.target().bytes() + sizeof(std::int64_t);
+  const std::size_t crop = pixels_ != nullptr && options_.crop ? sizeof(ImageCrop) : 0;
+  const std::size_t row = input().bytes() + dataset_.target().bytes() + sizeof(std::int64_t) + crop;
   return sampler_.largest_local_count() * row;
 }
 
@@ -100,6 +101,8 @@ Batch BatchReader::read(std::uint64_t step) {
   batch.inputs = allocate(samples.size(), input());
   batch.targets = allocate(samples.size(), dataset_.target());
   batch.samples = allocate(samples.size(), {.shape = {}, .type = DataType::kInt64});
+  if (pixels_ != nullptr && options_.crop)
+    batch.crops = allocate(samples.size(), {.shape = {3}, .type = DataType::kInt32});
   const std::size_t counted = batch.counted_rows();
   auto* const order = batch.samples.data<std::int64_t>();
   std::size_t good = 0, bad = 0;
@@ -113,10 +116,19 @@ Batch BatchReader::read(std::uint64_t step) {
     fill_row(batch.inputs, row, good);
     fill_row(batch.targets, row, good);
   }
+  if (batch.crops) set_crops(batch);
   nanoseconds_ += std::chrono::nanoseconds(steady_clock::now() - start).count();
   cpu_nanoseconds_ += thread_cpu_nanoseconds() - cpu_start;
   ++batches_;
   return batch;
+}
+
+void BatchReader::set_crops(Batch& batch) const {
+  const auto samples = batch.sample_indices();
+  for (std::size_t row = 0; row < samples.size(); ++row) {
+    const ImageCrop crop = options_.crop(batch.where.epoch, samples[row]);
+    std::memcpy(row_of(*batch.crops, row).data(), &crop, sizeof crop);
+  }
 }
 
 // Returns false for a bad sample that is skipped.
@@ -128,7 +140,8 @@ bool BatchReader::read_sample(Batch& batch, std::size_t row, std::uint64_t sampl
     const std::span pixels(reinterpret_cast<std::uint8_t*>(input.data()), input.size());
     const std::int32_t label = pixels_->copy_pixels(sample, pixels);
     std::memcpy(target.data(), &label, sizeof label);
-    if (options_.pixel_augmentation) options_.pixel_augmentation(pixels, epoch, sample);
+    if (options_.pixel_augmentation && !options_.crop)
+      options_.pixel_augmentation(pixels, epoch, sample);
     return true;
   }
   dataset_.read(sample, input, target);

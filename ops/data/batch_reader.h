@@ -13,6 +13,7 @@
 #include "ops/data/batch.h"
 #include "ops/data/dataset.h"
 #include "ops/data/global_sampler.h"
+#include "ops/tensor/image_crop.h"
 
 namespace horo::ops {
 
@@ -24,6 +25,10 @@ using Augmentation =
 /// The same for the pixels of PixelImages.
 using PixelAugmentation =
     std::function<void(std::span<std::uint8_t> pixels, std::uint64_t epoch, std::uint64_t sample)>;
+
+/// The crop of a sample that the training step applies. Deterministic. Called from several threads
+/// at once. See CropAndFlip::crop_of().
+using CropOfSample = std::function<ImageCrop(std::uint64_t epoch, std::uint64_t sample)>;
 
 /// What happens if a sample cannot be read, because its file is damaged, for example.
 enum class BadSamples {
@@ -52,6 +57,9 @@ struct BatchReaderOptions {
   bool as_pixels = false;
   /// In place of `augmentation` if pixels are read.
   PixelAugmentation pixel_augmentation{};
+  /// In place of both augmentations if pixels are read: the crops are part of the batch
+  /// (Batch::crops), and the training step applies them where it normalises the pixels.
+  CropOfSample crop{};
   /// Allocates pinned memory for batches, called from several threads at once. Empty: batches are
   /// in ordinary host memory.
   std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
@@ -86,6 +94,7 @@ class BatchReader {
  private:
   SampleForm input() const;
   bool read_sample(Batch& batch, std::size_t row, std::uint64_t sample);
+  void set_crops(Batch& batch) const;
   void note_bad(const SampleError& error);
   Tensor allocate(std::size_t rows, const SampleForm& form) const;
 

@@ -2,12 +2,11 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "horo/base/error.h"
 #include "ops/data/random_stream.h"
+#include "ops/tensor/source_pixel.h"
 
 namespace horo::ops {
 
@@ -23,9 +22,7 @@ CropAndFlip::CropAndFlip(const Shape& image, const CropAndFlipOptions& options)
 
 std::vector<std::uint8_t> padding_pixels(std::span<const PixelScale> scales) {
   std::vector<std::uint8_t> pixels;
-  for (const PixelScale& scale : scales)
-    pixels.push_back(
-        static_cast<std::uint8_t>(std::clamp(std::lround(255 * scale.mean), 0L, 255L)));
+  for (const PixelScale& scale : scales) pixels.push_back(padding_pixel(scale));
   return pixels;
 }
 
@@ -42,31 +39,31 @@ void CropAndFlip::operator()(std::span<std::uint8_t> pixels, std::uint64_t epoch
   apply(pixels, epoch, sample, [&](std::size_t c) { return options_.padding_pixels[c]; });
 }
 
+// The stream depends only on the seed, the epoch and the sample. The result is therefore the same
+// on any number of ranks and loader threads. All three numbers are drawn even if flips are off.
+ImageCrop CropAndFlip::crop_of(std::uint64_t epoch, std::uint64_t sample) const {
+  RandomStream random(combine_keys(combine_keys(options_.seed, epoch), sample));
+  const auto offset = [&] {
+    return static_cast<std::int32_t>(random.below(2 * options_.padding + 1)) -
+           static_cast<std::int32_t>(options_.padding);
+  };
+  const std::int32_t down = offset(), right = offset();
+  return {down, right, random.below(2) == 1 && options_.flips ? 1 : 0};
+}
+
 template <typename T, typename PaddingOf>
 void CropAndFlip::apply(std::span<T> values, std::uint64_t epoch, std::uint64_t sample,
                         PaddingOf padding_of) const {
   HORO_CHECK(values.size() == channels_ * height_ * width_,
              fmt::format("CropAndFlip: {} values for an image of shape [{}, {}, {}]", values.size(),
                          channels_, height_, width_));
-  // The stream depends only on the seed, the epoch and the sample. The result is therefore the same
-  // on any number of ranks and loader threads. All three numbers are drawn even if flips are off.
-  RandomStream random(combine_keys(combine_keys(options_.seed, epoch), sample));
-  const std::size_t top = random.below(2 * options_.padding + 1);
-  const std::size_t left = random.below(2 * options_.padding + 1);
-  const bool is_flipped = random.below(2) == 1 && options_.flips;
+  const ImageCrop crop = crop_of(epoch, sample);
   const std::vector<T> whole(values.begin(), values.end());
-  T* out = values.data();
-  for (std::size_t c = 0; c < channels_; ++c) {
-    for (std::size_t y = 0; y < height_; ++y) {
-      for (std::size_t x = 0; x < width_; ++x) {
-        // Unsigned coordinates in the original image. In the padding above and left of the image
-        // they wrap to huge values.
-        const std::size_t row = top + y - options_.padding;
-        const std::size_t column = left + (is_flipped ? width_ - 1 - x : x) - options_.padding;
-        const bool is_inside = row < height_ && column < width_;
-        *out++ = is_inside ? whole[(c * height_ + row) * width_ + column] : padding_of(c);
-      }
-    }
+  const std::size_t plane = height_ * width_;
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    const std::size_t c = at / plane;
+    const std::size_t source = source_pixel(crop, height_, width_, at % plane);
+    values[at] = source < plane ? whole[c * plane + source] : padding_of(c);
   }
 }
 

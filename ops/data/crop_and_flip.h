@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "horo/base/tensor_view.h"
+#include "ops/tensor/image_crop.h"
 #include "ops/tensor/pixel_scale.h"
 
 namespace horo::ops {
@@ -36,6 +37,8 @@ class CropAndFlip {
   void operator()(std::span<float> values, std::uint64_t epoch, std::uint64_t sample) const;
   /// The same for pixels. Throws InvalidArgument if padding_pixels does not have one per channel.
   void operator()(std::span<std::uint8_t> pixels, std::uint64_t epoch, std::uint64_t sample) const;
+  /// What the functions above do with a sample. For BatchReaderOptions::crop.
+  ImageCrop crop_of(std::uint64_t epoch, std::uint64_t sample) const;
 
  private:
   template <typename T, typename PaddingOf>

@@ -16,6 +16,7 @@ DataLoader::DataLoader(const Dataset& dataset, const GlobalSampler& sampler, std
               {.augmentation = options.augmentation,
                .as_pixels = options.as_pixels,
                .pixel_augmentation = options.pixel_augmentation,
+               .crop = options.crop,
                .allocate_pinned = options.allocate_pinned,
                .bad_samples = options.bad_samples}),
       is_automatic_(!options.prefetch),

@@ -33,6 +33,7 @@ struct DataLoaderOptions {
   Augmentation augmentation{};
   bool as_pixels = false;
   PixelAugmentation pixel_augmentation{};
+  CropOfSample crop{};
   std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
   BadSamples bad_samples = BadSamples::kFatal;
 };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -14,6 +16,11 @@ struct PixelScale {
   float factor() const { return 1.0f / (255.0f * deviation); }
   float offset() const { return mean / deviation; }
 };
+
+/// The pixel whose value is nearest to 0: the mean, rounded.
+inline std::uint8_t padding_pixel(const PixelScale& scale) {
+  return static_cast<std::uint8_t>(std::clamp(std::lround(255 * scale.mean), 0L, 255L));
+}
 
 /// values[i] = (pixels[i] / 255 - mean) / deviation. Both have the same length.
 inline void normalise_pixels(std::span<const std::uint8_t> pixels, const PixelScale& scale,

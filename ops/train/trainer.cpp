@@ -306,6 +306,7 @@ DataLoaderOptions Trainer::evaluation_loader_options(Replica& replica) const {
   DataLoaderOptions options = replica.for_upload(options_.loader);
   options.augmentation = {};
   options.pixel_augmentation = {};
+  options.crop = {};
   return options;
 }
 

@@ -354,7 +354,9 @@ class Photographs(unittest.TestCase):
         expect_close(self, together["losses"], alone["losses"])
         self.assertEqual(together["control_messages_per_step"], 0)
         self.assertEqual(together["param_hash"], self.train(2)["param_hash"])
-        self.assertNotEqual(together["losses"], self.train(2, "--no-augmentation")["losses"])
+        self.assertNotEqual(together["losses"], self.train(2, "--augmentation", "none")["losses"])
+        pixels = self.train(2, "--inputs", "pixels")["param_hash"]
+        self.assertEqual(pixels, self.train(2, "--inputs", "pixels", "--augmentation", "step")["param_hash"])
 
     # Three ranks have different numbers of images.
     def test_synchronised_batch_norm_losses_are_independent_of_rank_count(self):

@@ -15,8 +15,9 @@ constexpr std::size_t kAlignment = 256;
 
 std::size_t packed_bytes(const Batch& batch) {
   std::size_t bytes = 0;
-  for (const Tensor* part : {&batch.inputs, &batch.targets, &batch.samples})
-    bytes += round_up(part->bytes(), kAlignment);
+  const auto add = [&](const Tensor& part) { bytes += round_up(part.bytes(), kAlignment); };
+  for (const Tensor* part : {&batch.inputs, &batch.targets, &batch.samples}) add(*part);
+  if (batch.crops) add(*batch.crops);
   return bytes;
 }
 
@@ -24,12 +25,9 @@ std::size_t packed_bytes(const Batch& batch) {
 /// the tensor at its place.
 template <typename Place>
 Batch packed(const Batch& batch, std::byte* to, Place place) {
-  const auto next = [&](const Tensor& part) {
+  Batch result = map_tensors(batch, [&](const Tensor& part) {
     return place(std::exchange(to, to + round_up(part.bytes(), kAlignment)), part);
-  };
-  Tensor inputs = next(batch.inputs);  // in this order
-  Tensor targets = next(batch.targets);
-  Batch result = with_tensors(batch, std::move(inputs), std::move(targets), next(batch.samples));
+  });
   result.is_pinned = false;
   return result;
 }

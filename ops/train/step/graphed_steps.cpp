@@ -9,12 +9,12 @@ namespace horo::ops {
 namespace {
 
 Batch shared(const Batch& batch) {
-  return with_tensors(batch, batch.inputs.shared(), batch.targets.shared(), batch.samples.shared());
+  return map_tensors(batch, [](const Tensor& tensor) { return tensor.shared(); });
 }
 
 Batch allocate_like(Backend& backend, const Batch& batch) {
-  const auto like = [&](const Tensor& part) { return backend.allocate(part.shape(), part.type()); };
-  return with_tensors(batch, like(batch.inputs), like(batch.targets), like(batch.samples));
+  return map_tensors(
+      batch, [&](const Tensor& part) { return backend.allocate(part.shape(), part.type()); });
 }
 
 }  // namespace
@@ -39,6 +39,7 @@ void GraphedSteps::run(const Batch& batch, const Pass& pass, double samples) {
   copy(graph_->batch.inputs, batch.inputs);
   copy(graph_->batch.targets, batch.targets);
   copy(graph_->batch.samples, batch.samples);
+  if (graph_->batch.crops) copy(*graph_->batch.crops, batch.crops.value());
   graph_->step.launch();
 }
 

@@ -141,7 +141,8 @@ Context& synchronized(Context& context, Backend& backend) {
 
 Tensor model_input(Backend& backend, Batch& batch) {
   Tensor inputs = std::move(batch.inputs);
-  if (batch.pixel_scales) return normalised(backend, inputs, *batch.pixel_scales);
+  if (batch.pixel_scales)
+    return normalised(backend, inputs, *batch.pixel_scales, batch.crops ? &*batch.crops : nullptr);
   if (!is_floating(inputs.type())) return inputs;
   return backend.in_own_order(std::move(inputs), backend.type());
 }

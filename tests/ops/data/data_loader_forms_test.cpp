@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/backend/pixels.h"
+#include "ops/data/crop_and_flip.h"
 #include "ops/data/data_loader.h"
 #include "tests/ops/data/message_of.h"
 
@@ -104,6 +105,33 @@ TEST(DataLoader, AugmentsPixels) {
                 DataLoader(dataset, sampler, 0, 9, {.augmentation = augment, .as_pixels = true});
               }),
               HasSubstr("pixel_augmentation is not set"));
+}
+
+// Images that the step crops have the values of images that the workers crop.
+TEST(DataLoader, LoadsCropsThatTheStepApplies) {
+  const CountedPixels dataset;
+  const auto sampler = sampler_for(dataset);
+  const CropAndFlip crop(dataset.sample_shape(),
+                         {.padding = 2, .padding_pixels = padding_pixels(dataset.pixel_scales())});
+  DataLoader by_workers(dataset, sampler, 0, 9, {.as_pixels = true, .pixel_augmentation = crop});
+  DataLoader by_step(dataset, sampler, 0, 9,
+                     {.threads = 2,
+                      .augmentation = crop,
+                      .as_pixels = true,
+                      .pixel_augmentation = crop,
+                      .crop = [&](auto... of) { return crop.crop_of(of...); }});
+  std::size_t changed = 0;
+  while (const auto batch = by_step.next()) {
+    const auto expected = by_workers.next();
+    EXPECT_FALSE(expected->crops);
+    const Tensor whole = normalised(cpu_backend(), batch->inputs, *batch->pixel_scales);
+    const Tensor cropped =
+        normalised(cpu_backend(), batch->inputs, *batch->pixel_scales, &batch->crops.value());
+    const Tensor wanted = normalised(cpu_backend(), expected->inputs, *expected->pixel_scales);
+    EXPECT_TRUE(std::ranges::equal(cropped.values(), wanted.values()));
+    changed += std::ranges::equal(whole.values(), wanted.values()) ? 0 : 1;
+  }
+  EXPECT_GT(changed, 4u);
 }
 
 TEST(DataLoader, RejectsAugmentationOfTokens) {

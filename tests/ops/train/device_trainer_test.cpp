@@ -2,11 +2,13 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "horo/device/host/host_device.h"
 #include "horo/testing.h"
+#include "ops/data/crop_and_flip.h"
 #include "ops/data/datasets/digits_dataset.h"
 #include "tests/ops/train/device_training.h"
 #include "tests/ops/train/requested_stop.h"
@@ -65,18 +67,28 @@ TEST(DeviceTrainer, PixelsTrainAsFloats) {
   on_ranks(2, [](device::Device& device, Context& context) {
     set_compute_threads(1);
     const DigitsDataset train_set({.size = 64}), test_set({.split = Split::kTest, .size = 20});
-    const auto train = [&](device::Device* where, bool as_pixels) {
+    const CropAndFlip crop(
+        train_set.input().shape,
+        {.padding = 2, .padding_pixels = padding_pixels(train_set.pixel_scales())});
+    const auto train = [&](device::Device* where, bool as_pixels, const char* augmented = "") {
       const auto model = make_mlp({.input = {1, 28, 28}, .hidden = {12}, .classes = 10, .seed = 2});
       Sgd optimizer(model->parameters(), {.learning_rate = 0.1f});
       TrainerOptions options{.epochs = 2, .global_batch = 24};
       options.last_batch = LastBatch::kPad;
       options.loader.as_pixels = as_pixels;
+      if (augmented == std::string("by workers")) options.loader.pixel_augmentation = crop;
+      if (augmented == std::string("by the step"))
+        options.loader.crop = [&](auto... of) { return crop.crop_of(of...); };
       options.device = {.device = where, .graph = where != nullptr};
       return Trainer(context, *model, optimizer, train_set, test_set, options).run();
     };
     const TrainReport expected = train(nullptr, false);
     EXPECT_EQ(train(nullptr, true).param_hash, expected.param_hash);
     expect_similar(train(&device, true), expected, 1e-4);
+    const TrainReport cropped = train(nullptr, true, "by workers");
+    EXPECT_NE(cropped.param_hash, expected.param_hash);
+    EXPECT_EQ(train(nullptr, true, "by the step").param_hash, cropped.param_hash);
+    expect_similar(train(&device, true, "by the step"), cropped, 1e-4);
   });
 }
 
