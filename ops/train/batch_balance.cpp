@@ -13,9 +13,12 @@ namespace horo::ops {
 namespace {
 
 // Noise moves the parts if this is too small, and a change costs steps with new shapes.
-constexpr double kLeastGain = 1.05;
+constexpr double kLeastGain = 1.04;
+// A few changes in one direction are whole again, after others that noise has reversed.
+constexpr double kLeastFactor = 1.0 / 16;
 // The first steps allocate memory and choose kernels.
 constexpr std::uint64_t kWarmUpSteps = 3;
+constexpr std::uint64_t kPieces = 5;
 constexpr std::size_t kMostRanksShown = 16;
 
 double longest_ms(std::span<const double> ms_per_sample, std::span<const std::size_t> counts) {
@@ -49,13 +52,14 @@ std::optional<std::vector<double>> BalanceSearch::next(std::span<const double> m
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
     change.push_back(std::log(speeds[rank] / sum * static_cast<double>(rows) /
                               static_cast<double>(counts[rank])));
-  const bool repeats = change_.size() == change.size() &&
-                       std::inner_product(change.begin(), change.end(), change_.begin(), 0.0) > 0;
+  if (change_.size() == change.size()) {
+    const double product = std::inner_product(change.begin(), change.end(), change_.begin(), 0.0);
+    factor_ = std::clamp(product > 0 ? 2 * factor_ : factor_ / 2, kLeastFactor, 1.0);
+  }
   change_ = change;
   std::vector<double> weights;
   for (std::size_t rank = 0; rank < counts.size(); ++rank)
-    weights.push_back(static_cast<double>(counts[rank]) *
-                      std::exp(repeats ? change[rank] : change[rank] / 2));
+    weights.push_back(static_cast<double>(counts[rank]) * std::exp(factor_ * change[rank]));
   if (std::ranges::equal(BatchShares(weights, least).counts(rows), counts)) return std::nullopt;
   return weights;
 }
@@ -67,7 +71,8 @@ BatchBalance::BatchBalance(Context& context, const BatchShareOptions& options,
       sampler_(sampler),
       evaluation_(evaluation),
       least_(passes),
-      counts_(BatchShares(context.size()).counts(sampler.options().global_batch)) {
+      counts_(BatchShares(context.size()).counts(sampler.options().global_batch)),
+      ignored_(kWarmUpSteps) {
   HORO_CHECK(options.every > 0,
              "the speeds of ranks are compared every 0 steps; choose at least 1");
   if (!options.weights.empty()) set_shares(0, BatchShares(options.weights, least_));
@@ -83,38 +88,52 @@ void BatchBalance::set_shares(std::uint64_t first, const BatchShares& shares) {
 void BatchBalance::add_step(std::size_t rows, const StepTimes& times, bool on_device) {
   if (!options_.automatic) return;
   const double data_ms = times[StepPhase::kDataWait];
-  if (on_device) {
-    awaited_.push_back(rows);
+  const bool is_measured = ignored_ == 0;
+  if (on_device) awaited_.push_back(is_measured ? std::optional(rows) : std::nullopt);
+  if (!is_measured) {
+    --ignored_;
+    return;
+  }
+  if (on_device)
     add(0, data_ms);
-  } else {
+  else
     add(rows, data_ms + times[StepPhase::kForward] + times[StepPhase::kBackward] +
                   times[StepPhase::kOptimizer]);
-  }
   ++steps_;
 }
 
 void BatchBalance::add_device_times(const StepTimes& times) {
   if (awaited_.empty()) return;
-  add(std::exchange(awaited_.front(), 0),
-      times[StepPhase::kForward] + times[StepPhase::kBackward] + times[StepPhase::kOptimizer]);
+  if (const auto rows = awaited_.front())
+    add(*rows,
+        times[StepPhase::kForward] + times[StepPhase::kBackward] + times[StepPhase::kOptimizer]);
   awaited_.pop_front();
 }
 
 void BatchBalance::add(std::size_t rows, double ms) {
-  if (steps_ < kWarmUpSteps) return;
-  rows_ += rows;
-  ms_ += ms;
+  const std::uint64_t steps = std::max<std::uint64_t>(1, options_.every / kPieces);
+  pieces_.resize(std::max<std::size_t>(pieces_.size(), steps_ / steps + 1));
+  pieces_[steps_ / steps].rows += rows;
+  pieces_[steps_ / steps].ms += ms;
 }
 
-// 0 without two measurements, which changes no parts.
+// 0 without measured steps, which changes no parts.
 double BatchBalance::own_ms_per_sample() {
-  const double latest = rows_ > 0 ? std::exchange(ms_, 0) / static_cast<double>(rows_) : 0;
-  rows_ = 0;
-  return std::min(latest, std::exchange(previous_, latest));
+  std::vector<Piece> pieces = std::exchange(pieces_, {});
+  steps_ = 0;
+  std::erase_if(pieces, [](const Piece& piece) { return piece.rows == 0; });
+  std::ranges::sort(pieces, {}, &Piece::ms_per_sample);
+  const std::size_t skipped = pieces.size() > 2 ? 1 : 0;
+  Piece sum;
+  for (const Piece& piece : std::span(pieces).subspan(skipped, pieces.size() - 2 * skipped)) {
+    sum.rows += piece.rows;
+    sum.ms += piece.ms;
+  }
+  return sum.rows > 0 ? sum.ms_per_sample() : 0;
 }
 
 // The loader begins no step during the exchange, so the agreed step is ahead of all loaders. Until
-// it is reached, the steps have the old parts and are not compared.
+// it is reached, the steps have the old parts and are not measured.
 std::optional<std::string> BatchBalance::after_step(std::uint64_t steps, DataLoader& loader) {
   if (!options_.automatic || context_.size() == 1) return std::nullopt;
   if (steps % options_.every != 0 || steps < since_) return std::nullopt;
@@ -129,7 +148,11 @@ std::optional<std::string> BatchBalance::after_step(std::uint64_t steps, DataLoa
   }
   std::optional<std::vector<double>> weights;
   if (std::ranges::min(ms_per_sample) > 0) weights = search_.next(ms_per_sample, counts_, least_);
-  if (weights) set_shares(static_cast<std::uint64_t>(first), BatchShares(*weights, least_));
+  if (weights) {
+    set_shares(static_cast<std::uint64_t>(first), BatchShares(*weights, least_));
+    ignored_ = since_ - steps;
+    std::ranges::fill(awaited_, std::nullopt);
+  }
   loader.release();
   if (!weights) return std::nullopt;
   return fmt::format("step {}: from step {} on, the ranks have {} samples", steps, since_ + 1,

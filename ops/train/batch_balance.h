@@ -30,30 +30,32 @@ struct BatchShareOptions {
 };
 
 /// Finds the parts with which ranks of unequal speed finish a step together. The time for a sample
-/// may itself depend on the parts: a rank with a quota of CPU time saves it while it waits. Whole
-/// changes would oscillate then, so a change goes halfway to the parts in proportion to the speeds
-/// (the geometric mean). If the speeds then demand more of the same change, whole changes converge,
-/// and the next change is whole. Used from one thread.
+/// may itself depend on the parts: a rank with a quota of CPU time saves it while it waits, and is
+/// fast then. Whole changes to the parts in proportion to the speeds would oscillate. The first
+/// change therefore goes halfway (the geometric mean). If the speeds demand more of the same
+/// change, the next one goes twice as far, but not beyond the whole way; if they demand the
+/// opposite, half as far. Used from one thread.
 class BalanceSearch {
  public:
   /// The weights of the next parts, or nothing if parts in proportion to the speeds would not make
-  /// the step at least 5 % shorter. ms_per_sample[r] is the time of rank r for a sample with these
+  /// the step at least 4 % shorter. ms_per_sample[r] is the time of rank r for a sample with these
   /// parts, and counts[r] >= 1 the samples that it has now. `least`: samples that each rank keeps.
   std::optional<std::vector<double>> next(std::span<const double> ms_per_sample,
                                           std::span<const std::size_t> counts, std::size_t least);
 
  private:
-  std::vector<double> change_;  // of the logarithms of the weights, that the last next() demanded
+  std::vector<double> change_;  // of the logarithms of the weights that the speeds last demanded
+  double factor_ = 0.5;         // of the next change
 };
 
 /// Divides the global batch between the ranks by BatchShareOptions. Used from one thread.
 ///
 /// The speed of a rank is its samples by the time of its own work: the wait for data, forward,
-/// backward and the optimizer, without the exposed communication, in which it waits for others. Of
-/// the two latest measurements the faster one counts, so that one interruption has no effect; the
-/// parts do not change before there are two. Work that does not depend on the samples makes the
-/// first parts inexact; later comparisons correct them, because the parts change until the times
-/// are equal.
+/// backward and the optimizer, without the exposed communication, in which it waits for others. The
+/// steps with the present parts since the latest comparison are measured in five pieces; the
+/// fastest and the slowest piece do not count, so that one interruption has no effect. Work that
+/// does not depend on the samples makes the first parts inexact; later comparisons correct them,
+/// because the parts change until the times are equal.
 ///
 /// All ranks change their parts at the same step, the first one that no loader has begun. Cost: an
 /// allgather of 16 bytes per rank in every comparison.
@@ -77,6 +79,12 @@ class BatchBalance {
   const std::vector<std::size_t>& counts() const { return counts_; }
 
  private:
+  struct Piece {
+    std::size_t rows = 0;
+    double ms = 0;
+    double ms_per_sample() const { return ms / static_cast<double>(rows); }
+  };
+
   void set_shares(std::uint64_t first, const BatchShares& shares);
   void add(std::size_t rows, double ms);
   double own_ms_per_sample();
@@ -88,12 +96,12 @@ class BatchBalance {
   const std::size_t least_;
   BalanceSearch search_;
   std::vector<std::size_t> counts_;
-  std::uint64_t since_ = 0;          // the first step with the latest shares
-  std::uint64_t steps_ = 0;          // that were added
-  double ms_ = 0;                    // since the latest comparison
-  std::size_t rows_ = 0;             // since the latest comparison
-  double previous_ = 0;              // ms per sample in the measurement before; 0: none
-  std::deque<std::size_t> awaited_;  // rows of the steps on a device without times
+  std::uint64_t since_ = 0;  // the first step with the latest shares
+  std::uint64_t ignored_;    // the next steps that are not measured
+  std::uint64_t steps_ = 0;  // measured since the latest comparison
+  std::vector<Piece> pieces_;
+  /// The steps on a device without times: their rows, or nothing if they are not measured.
+  std::deque<std::optional<std::size_t>> awaited_;
 };
 
 }  // namespace horo::ops

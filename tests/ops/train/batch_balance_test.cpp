@@ -42,11 +42,26 @@ TEST(BalanceSearch, NeedsTwoChangesForConstantSpeeds) {
   EXPECT_THAT(next_counts(search, ms, {80, 20}), ElementsAre(80, 20));
 }
 
-// The speeds demand the opposite of the first change: it was too large.
-TEST(BalanceSearch, GoesHalfwayBackAfterAChangeThatWasTooLarge) {
+// The speeds demand the opposite of the first change, which was too large.
+TEST(BalanceSearch, GoesHalfAsFarBackAfterAChangeThatWasTooLarge) {
   BalanceSearch search;
   EXPECT_THAT(next_counts(search, {1.0, 4.0}, {50, 50}), ElementsAre(67, 33));
-  EXPECT_THAT(next_counts(search, {4.0, 1.0}, {67, 33}), ElementsAre(42, 58));
+  EXPECT_THAT(next_counts(search, {4.0, 1.0}, {67, 33}), ElementsAre(55, 45));
+}
+
+// Ranks with quotas of CPU time: the one that waits for the other saves its quota, and computes at
+// the full speed of its core. The speeds demand too much on either side of the best parts.
+TEST(BalanceSearch, ConvergesIfTheRankThatWaitsSeemsFast) {
+  BalanceSearch search;
+  std::vector<std::size_t> counts{24, 24};
+  std::vector<std::size_t> latest;
+  for (int i = 0; i < 12; ++i) {
+    const bool is_first_waiting = counts[0] < 2 * counts[1];
+    counts =
+        next_counts(search, {is_first_waiting ? 1.0 : 2.0, is_first_waiting ? 4.0 : 1.0}, counts);
+    if (i >= 6) latest.push_back(counts[0]);
+  }
+  for (const std::size_t count : latest) EXPECT_NEAR(static_cast<double>(count), 32, 3);
 }
 
 // A rank that is busy for the whole step may be slower per sample than one that waits, if it has a
@@ -67,7 +82,7 @@ TEST(BalanceSearch, ConvergesIfTheTimeForASampleDependsOnTheParts) {
 
 TEST(BalanceSearch, IgnoresASmallGain) {
   const std::vector<std::size_t> counts{500, 500};
-  EXPECT_FALSE(BalanceSearch().next(std::vector{1.0, 1.08}, counts, 1));
+  EXPECT_FALSE(BalanceSearch().next(std::vector{1.0, 1.06}, counts, 1));
   EXPECT_TRUE(BalanceSearch().next(std::vector{1.0, 1.12}, counts, 1));
 }
 
