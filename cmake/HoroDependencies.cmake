@@ -1,16 +1,25 @@
-# Dependencies. scripts/install_deps.sh installs them from packages; the build downloads nothing.
+# Dependencies of the parts that are built. scripts/install_deps.sh installs them from packages; the build downloads nothing.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings only
 find_package(MPI REQUIRED COMPONENTS CXX)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
-find_package(ZLIB REQUIRED)
-find_package(oneDNN REQUIRED)
-find_package(PNG)   # optional: images of data sets
-find_package(JPEG)  # optional
+if(HORO_BUILD_TRAIN)
+  find_package(nlohmann_json REQUIRED)
+endif()
+if(HORO_BUILD_OPS OR HORO_BUILD_LAUNCHER)
+  find_package(ZLIB REQUIRED)
+endif()
+if(HORO_BUILD_OPS)
+  find_package(OpenMP REQUIRED COMPONENTS CXX GLOBAL)
+  find_package(oneDNN REQUIRED)
+  find_package(PNG)   # optional: images of data sets
+  find_package(JPEG)  # optional
+endif()
+if(HORO_BUILD_LAUNCHER OR HORO_BUILD_EXAMPLES)
+  find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+endif()
 
 set(HORO_CUDA_FOUND FALSE)
 if(NOT HORO_WITH_CUDA STREQUAL "OFF")
@@ -23,13 +32,15 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
     endif()
     find_package(CUDAToolkit QUIET)
     find_package(NCCL QUIET)
-    find_package(cuDNN QUIET)
-    find_package(cuBLASLt QUIET)
+    if(HORO_BUILD_OPS)
+      find_package(cuDNN QUIET)
+      find_package(cuBLASLt QUIET)
+    endif()
     find_path(NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h HINTS ${CUDAToolkit_INCLUDE_DIRS} ${HORO_PYTHON_NVIDIA}/cu13/include
               ${HORO_PYTHON_NVIDIA}/nvtx/include)
     mark_as_advanced(NVTX_INCLUDE_DIR)
   endif()
-  if(CUDAToolkit_FOUND AND NCCL_FOUND AND cuDNN_FOUND AND cuBLASLt_FOUND AND NVTX_INCLUDE_DIR)
+  if(CUDAToolkit_FOUND AND NCCL_FOUND AND NVTX_INCLUDE_DIR AND (NOT HORO_BUILD_OPS OR (cuDNN_FOUND AND cuBLASLt_FOUND)))
     set(HORO_CUDA_FOUND TRUE)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to compile for: 75 to 120")
@@ -41,7 +52,7 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
     endif()
   elseif(HORO_WITH_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL, cuDNN, cuBLASLt and NVTX; found: CUDA toolkit "
+    message(FATAL_ERROR "HORO_WITH_CUDA=ON needs nvcc, NCCL and NVTX, and for horo::ops cuDNN and cuBLASLt; found: CUDA toolkit "
                         "'${CUDAToolkit_VERSION}', NCCL '${NCCL_VERSION}', cuDNN '${cuDNN_VERSION}', "
                         "'${cuBLASLt_INCLUDE_DIR}', '${NVTX_INCLUDE_DIR}'. "
                         "Install them, or configure with -DHORO_WITH_CUDA=OFF.")

@@ -25,13 +25,14 @@ target_link_options(horo_compile_flags INTERFACE ${_sanitize})
 set(_horo_precompiled <fmt/format.h> <algorithm> <atomic> <chrono> <condition_variable> <functional> <map> <memory> <mutex>
     <optional> <span> <string> <thread> <unordered_map> <vector>)
 
-# horo_library(NAME SOURCES ... [PUBLIC_HEADERS ...]): a library horo_NAME with the alias horo::NAME.
+# horo_library(NAME [COMPONENT component] SOURCES ... [PUBLIC_HEADERS ...]): a static library horo_NAME with the alias
+# horo::NAME. Without COMPONENT it is a part of the core: the parts of the core are installed as one library (HoroCore.cmake).
+# With COMPONENT it is installed by itself, as a target of that component of find_package(horo).
 function(horo_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC_HEADERS" ${ARGN})
-  add_library(horo_${name} ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "" "COMPONENT" "SOURCES;PUBLIC_HEADERS" ${ARGN})
+  add_library(horo_${name} STATIC ${ARG_SOURCES})
   add_library(horo::${name} ALIAS horo_${name})
-  set_target_properties(horo_${name} PROPERTIES EXPORT_NAME ${name} VERSION ${PROJECT_VERSION}
-                        SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+  set_target_properties(horo_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(horo_${name} PUBLIC cxx_std_20)
   target_link_libraries(horo_${name} PRIVATE $<BUILD_INTERFACE:horo_compile_flags>)
   target_include_directories(horo_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -43,9 +44,45 @@ function(horo_library name)
     target_sources(horo_${name} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}
                    FILES ${ARG_PUBLIC_HEADERS})
   endif()
-  install(TARGETS horo_${name} EXPORT horoTargets FILE_SET HEADERS
-          RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
-          ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(ARG_COMPONENT)
+    horo_install_target(horo_${name} ${ARG_COMPONENT})
+  else()
+    set_property(GLOBAL APPEND PROPERTY HORO_CORE_PARTS horo_${name})
+  endif()
+endfunction()
+
+# horo_install_target(TARGET COMPONENT): installs a library and its public headers as a part of a component.
+# cmake/components/COMPONENT.cmake lists what its users must have.
+function(horo_install_target target component)
+  if(HORO_INSTALL)
+    install(TARGETS ${target} EXPORT horo_${component}_targets FILE_SET HEADERS
+            DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT ${component}
+            RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT ${component}
+            LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component}
+            ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component})
+    set_property(GLOBAL APPEND PROPERTY HORO_COMPONENTS ${component})
+  endif()
+endfunction()
+
+# horo_link_core(TARGET PARTS...): TARGET, a library of a component, uses the parts of the core. Where horo is installed, it
+# uses libhoro in their place.
+function(horo_link_core target)
+  set(parts ${ARGN})
+  list(TRANSFORM parts REPLACE "(.+)" "$<BUILD_INTERFACE:\\1>")
+  target_link_libraries(${target} PUBLIC ${parts} $<INSTALL_INTERFACE:${HORO_INSTALLED_CORE}>)
+endfunction()
+
+# horo_install_files(COMPONENT FOLDER FILES...): FOLDER is relative to the prefix.
+function(horo_install_files component folder)
+  if(HORO_INSTALL)
+    install(FILES ${ARGN} DESTINATION ${folder} COMPONENT ${component})
+  endif()
+endfunction()
+
+# horo_add_objects(TARGET OBJECT_LIBRARY): compiles a part of TARGET as an object library, with flags or a language of its own.
+function(horo_add_objects target objects)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${objects}>)
+  set_property(TARGET ${target} APPEND PROPERTY HORO_OBJECT_LIBRARIES ${objects})
 endfunction()
 
 # horo_kernels(TARGET SOURCES...): adds kernels to TARGET. nvcc compiles them for the GPU and the host. Without nvcc the C++
@@ -58,7 +95,7 @@ function(horo_kernels target)
   if(NOT HORO_CUDA_FOUND)
     set_source_files_properties(${ARGN} PROPERTIES LANGUAGE CXX)
   endif()
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>)
+  horo_add_objects(${target} ${target}_kernels)
   foreach(source ${ARGN})  # for the fake CUDA (tests/fakes)
     set_property(GLOBAL APPEND PROPERTY HORO_KERNEL_SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/${source})
   endforeach()

@@ -8,6 +8,7 @@
 
 #include "horo/base/data_type.h"
 #include "horo/base/reduce_op.h"
+#include "horo/base/text/printable.h"
 #include "horo/diagnosis/trace_writer.h"
 
 namespace horo::observe {

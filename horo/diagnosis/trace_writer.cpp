@@ -4,15 +4,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <nlohmann/json.hpp>
+
+#include "horo/base/text/printable.h"
 
 namespace horo::observe {
-
-std::string json_string(std::string_view text) {
-  // Writes only printable ASCII, so that a terminal does not interpret any character as a control
-  // sequence.
-  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-}
 
 void TraceWriter::begin_event() {
   text_ += is_empty_ ? "\n" : ",\n";

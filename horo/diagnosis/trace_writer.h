@@ -40,7 +40,4 @@ class TraceWriter {
   std::uint64_t spans_ = 0;
 };
 
-/// Returns `text` as a JSON string with quotes. Bytes that are not valid UTF-8 become U+FFFD.
-std::string json_string(std::string_view text);
-
 }  // namespace horo::observe

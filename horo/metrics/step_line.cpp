@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "horo/diagnosis/trace_writer.h"
+#include "horo/base/text/printable.h"
 
 namespace horo::metrics {
 namespace {
@@ -25,8 +25,8 @@ std::string phases_of(const StepRecord& step, std::span<const std::string> names
   std::string phases;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (step.phases[i] > 0)
-      phases += fmt::format("{}{}: {:.9f}", phases.empty() ? "" : ", ",
-                            observe::json_string(names[i]), seconds_of(step.phases[i]));
+      phases += fmt::format("{}{}: {:.9f}", phases.empty() ? "" : ", ", json_string(names[i]),
+                            seconds_of(step.phases[i]));
   return phases;
 }
 
@@ -35,9 +35,9 @@ std::string phases_of(const StepRecord& step, std::span<const std::string> names
 std::string step_line(const RankLabel& rank, const PlanLabel& plan, const StepRecord& step,
                       std::span<const std::string> phase_names, std::int64_t wall_offset) {
   std::string line = fmt::format(R"({{"job": "{:016x}", "rank": {}, "plan": {})", rank.job,
-                                 rank.rank, observe::json_string(plan.name));
+                                 rank.rank, json_string(plan.name));
   if (!plan.process_set.empty())
-    line += fmt::format(R"(, "process_set": {})", observe::json_string(plan.process_set));
+    line += fmt::format(R"(, "process_set": {})", json_string(plan.process_set));
   line += fmt::format(R"(, "step": {})", step.step);
   const std::int64_t ended = step.ended + wall_offset;
   add_wall_time(line, "time", ended);

@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "horo/diagnosis/trace_writer.h"
+#include "horo/base/text/printable.h"
 #include "launcher/doctor/doctor_report.h"
 
 namespace horo {
@@ -11,7 +11,7 @@ using observe::OpenOperation;
 using observe::RankSnapshot;
 using observe::Verdict;
 
-std::string quote(std::string_view text) { return observe::json_string(text); }
+std::string quote(std::string_view text) { return json_string(text); }
 
 template <typename Items, typename Write>
 std::string list(const Items& items, const Write& write) {

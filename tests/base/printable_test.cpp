@@ -1,6 +1,9 @@
 #include "horo/base/text/printable.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
 
 #include "horo/base/error.h"
 #include "horo/base/text/log.h"
@@ -42,6 +45,29 @@ TEST(Printable, KeepsNewlinesBetweenLines) {
   EXPECT_EQ(printable_lines(""), "");
   EXPECT_EQ(printable_lines("a\n\n\x1b[31m\nb"), "a\n\n\\x1b[31m\nb");
   EXPECT_EQ(printable_lines("a\n"), "a\n");
+}
+
+TEST(JsonString, EscapesWhatIsNotPrintableAscii) {
+  EXPECT_EQ(json_string(""), R"("")");
+  EXPECT_EQ(json_string("fc1.weight / 2"), R"("fc1.weight / 2")");
+  EXPECT_EQ(json_string("\"\\\b\f\n\r\t"), R"("\"\\\b\f\n\r\t")");
+  EXPECT_EQ(json_string(std::string_view("\0\x1b\x7f", 3)), R"("\u0000\u001b\u007f")");
+  EXPECT_EQ(json_string("\xc3\xa4\xe2\x82\xac"), R"("\u00e4\u20ac")");
+  EXPECT_EQ(json_string("\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf"), R"("\ud83d\ude00\udbff\udfff")");
+  EXPECT_EQ(json_string("a\xff\xe2\x82z"), R"("a\ufffd\ufffd\ufffdz")");
+}
+
+// nlohmann-json is the reference, for all characters below U+0800 and a sample of the others.
+TEST(JsonString, EqualsTheReference) {
+  for (char32_t code = 0; code <= 0x10ffff; code += code < 0x800 ? 1 : 37) {
+    if (code >= 0xd800 && code < 0xe000) continue;
+    const std::string escapes =
+        code < 0x10000 ? fmt::format(R"("\u{:04x}")", static_cast<unsigned>(code))
+                       : fmt::format(R"("\u{:04x}\u{:04x}")", 0xd800u + ((code - 0x10000u) >> 10),
+                                     0xdc00u + ((code - 0x10000u) & 0x3ffu));
+    const auto text = nlohmann::json::parse(escapes).get<std::string>();
+    ASSERT_EQ(json_string(text), nlohmann::json(text).dump(-1, ' ', true));
+  }
 }
 
 TEST(Printable, AppliesToErrorsAndLogLines) {

@@ -9,7 +9,7 @@ import docs_pages
 
 # External programs. Their options are not checked.
 EXTERNAL_PROGRAMS = {
-    "apt-get", "cat", "cc", "cd", "chmod", "conda", "curl", "dmesg", "dnf", "docker", "echo", "export", "gdb", "git",
+    "apt-get", "c++", "cat", "cc", "cd", "chmod", "conan", "conda", "cpack", "curl", "dmesg", "dnf", "docker", "echo", "export", "g++", "gdb", "git",
     "grep", "hostname", "iperf3", "kill", "ldd", "ls", "lslocks", "micromamba", "mkdir", "mkfifo", "module", "mpicc", "mpicxx", "node_exporter", "nsys",
     "perf", "pip", "ping", "salloc", "sbatch", "scp", "sinfo", "spack", "srun", "ssh", "ssh-copy-id", "ssh-keygen", "sudo",
     "tar", "ulimit", "wget",

@@ -63,6 +63,33 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+// Escapes DEL and everything outside ASCII, so that a terminal interprets no character as a control
+// sequence. JSON writes codes above U+FFFF as a pair of surrogates (RFC 8259, section 7).
+std::string json_string(std::string_view text) {
+  std::string result = "\"";
+  const auto escape = [&](char32_t unit) {
+    fmt::format_to(std::back_inserter(result), "\\u{:04x}", static_cast<unsigned>(unit));
+  };
+  while (!text.empty()) {
+    const Character first = decode_first(text);
+    const char32_t code = first.is_valid ? first.code : 0xfffd;
+    constexpr std::string_view kEscaped = "\"\\\b\f\n\r\t";
+    if (const std::size_t at = kEscaped.find(text.front()); at != std::string_view::npos) {
+      result += '\\';
+      result += "\"\\bfnrt"[at];
+    } else if (code >= 0x10000) {
+      escape(0xd800 + ((code - 0x10000) >> 10));
+      escape(0xdc00 + ((code - 0x10000) & 0x3ff));
+    } else if (code >= 0x20 && code < 0x7f) {
+      result += static_cast<char>(code);
+    } else {
+      escape(code);
+    }
+    text.remove_prefix(first.bytes);
+  }
+  return result += '"';
+}
+
 std::string printable_lines(std::string_view text) {
   std::string result;
   while (!text.empty()) {

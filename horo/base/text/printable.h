@@ -18,6 +18,10 @@ std::string printable(std::string_view text);
 /// The same for each line of `text`; keeps the newlines.
 std::string printable_lines(std::string_view text);
 
+/// Returns `text` as a JSON string with quotes, in printable ASCII. Each byte that is not part of
+/// valid UTF-8 becomes U+FFFD.
+std::string json_string(std::string_view text);
+
 /// The first character of a text.
 struct FirstCharacter {
   std::size_t bytes = 1;  ///< 1 for invalid UTF-8

@@ -1,0 +1,30 @@
+# Moves the installed files, builds a program against them with pkg-config, and runs it on two ranks.
+#   cmake -DPKG_CONFIG=... -DPREFIX=... -DLIBDIR=lib -DPACKAGE=horo -DCOMPILER=c++ -DSOURCE=main.cpp -DFLAGS=-std=c++20
+#         -DOUTPUT=expected -DFOLDER=... -P pkg_config.cmake
+if(NOT PKG_CONFIG)
+  message("SKIPPED: there is no pkg-config")
+  return()
+endif()
+set(moved ${FOLDER}/moved_for_${PACKAGE})
+file(REMOVE_RECURSE ${moved})
+file(COPY ${PREFIX}/include/horo DESTINATION ${moved}/include)
+file(COPY ${PREFIX}/bin DESTINATION ${moved})
+file(COPY ${PREFIX}/${LIBDIR}/ DESTINATION ${moved}/${LIBDIR}
+     FILES_MATCHING PATTERN "libhoro.*" PATTERN "libhoro_c.*" PATTERN "*.pc" PATTERN "cmake" EXCLUDE)
+set(ENV{PKG_CONFIG_PATH} ${moved}/${LIBDIR}/pkgconfig)
+unset(ENV{LD_LIBRARY_PATH})
+execute_process(COMMAND ${PKG_CONFIG} --cflags --libs ${PACKAGE} OUTPUT_VARIABLE flags COMMAND_ERROR_IS_FATAL ANY)
+separate_arguments(flags UNIX_COMMAND "${flags}")
+set(program ${FOLDER}/program_with_${PACKAGE})
+execute_process(COMMAND ${COMPILER} ${FLAGS} ${SOURCE} -o ${program} ${flags} COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${moved}/bin/hororun -np 2 ${program} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+if(NOT output MATCHES "${OUTPUT}")
+  message(FATAL_ERROR "the program printed: ${output}")
+endif()
+# Nothing in the moved installation may lead back to the first prefix.
+execute_process(COMMAND ldd ${program} OUTPUT_VARIABLE libraries)
+string(FIND "${libraries}" "${PREFIX}" place)
+if(NOT place EQUAL -1)
+  message(FATAL_ERROR "the program loads libraries of the first prefix ${PREFIX}: ${libraries}")
+endif()
+file(REMOVE_RECURSE ${moved})

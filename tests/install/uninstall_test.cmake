@@ -1,0 +1,23 @@
+# Removes the files of a manifest from a folder that has other files, too.
+#   cmake -DSCRIPT=cmake/uninstall.cmake -DFOLDER=... -P uninstall_test.cmake
+cmake_minimum_required(VERSION 3.25)
+file(REMOVE_RECURSE ${FOLDER})
+set(lib ${FOLDER}/prefix/lib)
+file(WRITE ${lib}/libhoro.so.0.1 "")
+file(CREATE_LINK libhoro.so.0.1 ${lib}/libhoro.so SYMBOLIC)
+file(WRITE ${lib}/libother.so "")
+file(WRITE ${FOLDER}/prefix/include/horo/base/error.h "")
+file(WRITE ${FOLDER}/prefix/include/ops/nn/layer.h "")
+file(WRITE ${FOLDER}/prefix/include/ops/other.h "")
+file(WRITE ${FOLDER}/manifest.txt
+     "${lib}/libhoro.so.0.1\n${lib}/libhoro.so\n${FOLDER}/prefix/include/horo/base/error.h\n${FOLDER}/prefix/include/ops/nn/layer.h\n${lib}/gone.so")
+execute_process(COMMAND ${CMAKE_COMMAND} -DMANIFEST=${FOLDER}/manifest.txt -P ${SCRIPT} COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB_RECURSE left LIST_DIRECTORIES true RELATIVE ${FOLDER}/prefix ${FOLDER}/prefix/*)
+list(SORT left)
+if(NOT left STREQUAL "include;include/ops;include/ops/other.h;lib;lib/libother.so")
+  message(FATAL_ERROR "left: ${left}")
+endif()
+execute_process(COMMAND ${CMAKE_COMMAND} -DMANIFEST=${FOLDER}/none.txt -P ${SCRIPT} RESULT_VARIABLE result ERROR_VARIABLE error)
+if(result EQUAL 0 OR NOT error MATCHES "there is no .*none.txt")
+  message(FATAL_ERROR "without a manifest: ${result}, ${error}")
+endif()
