@@ -19,6 +19,9 @@ int count_gpus() noexcept;
 /// throws.
 std::vector<std::string> gpu_addresses() noexcept;
 
+/// The PCI address of `device`; empty if it is not a GPU. Never throws.
+std::string gpu_address(const Device& device) noexcept;
+
 /// Opens GPU `index`, counted from 0, and makes it the current device of the calling thread. Throws
 /// DeviceError if there is no such GPU.
 std::unique_ptr<Device> open_gpu(int index);

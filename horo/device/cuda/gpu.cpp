@@ -165,6 +165,7 @@ class Gpu : public Device {
   }
 
   std::string describe() const override { return fmt::format("{} (GPU {})", name_, index_); }
+  int index() const { return index_; }
   void make_current() override { HORO_CUDA(cudaSetDevice(index_)); }
   void serve_thread() override {
     make_current();
@@ -271,14 +272,25 @@ int count_gpus() noexcept {
   return 0;
 }
 
+namespace {
+
+std::string address_of(int index) {
+  char address[32] = {};
+  cudaDeviceGetPCIBusId(address, sizeof address, index);
+  return address;
+}
+
+}  // namespace
+
 std::vector<std::string> gpu_addresses() noexcept {
   std::vector<std::string> addresses;
-  for (int index = 0; index < count_gpus(); ++index) {
-    char address[32] = {};
-    cudaDeviceGetPCIBusId(address, sizeof address, index);
-    addresses.emplace_back(address);
-  }
+  for (int index = 0; index < count_gpus(); ++index) addresses.push_back(address_of(index));
   return addresses;
+}
+
+std::string gpu_address(const Device& device) noexcept {
+  const auto* const gpu = dynamic_cast<const Gpu*>(&device);
+  return gpu == nullptr ? std::string() : address_of(gpu->index());
 }
 
 std::unique_ptr<Device> open_gpu(int index) {

@@ -11,6 +11,8 @@ int count_gpus() noexcept { return 0; }
 
 std::vector<std::string> gpu_addresses() noexcept { return {}; }
 
+std::string gpu_address(const Device&) noexcept { return {}; }
+
 std::unique_ptr<Device> open_gpu(int) {
   throw DeviceError(
       "this build of horo has no CUDA; build it where nvcc, NCCL and cuDNN are found");
