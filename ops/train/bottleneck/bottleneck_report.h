@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "ops/train/bottleneck/device_meter.h"
 #include "ops/train/bottleneck/process_meter.h"
 #include "ops/train/callbacks/callback.h"
 #include "ops/train/callbacks/signal_watch.h"
@@ -20,6 +21,7 @@ struct BottleneckReportOptions {
   /// Also makes a report during training after this signal to any rank; 0: none. mpirun and
   /// hororun pass SIGUSR1 on to the ranks.
   int signal = SIGUSR1;
+  DeviceMeterOptions device{};
 };
 
 /// Reports what makes the steps of a run long: where the time of each rank went, how fast memory
@@ -42,12 +44,17 @@ class BottleneckReport : public TrainerCallback {
  private:
   void make_report(TrainingRun& run);
   void print(TrainingRun& run) const;
+  std::optional<LaunchCosts> launches() const;
 
   const BottleneckReportOptions options_;
   std::optional<SignalWatch> signal_;
   std::optional<ProcessMeter> process_;
-  bool is_due_ = false;         // by a request of any rank
-  std::size_t first_step_ = 1;  // of the timer, from which steps are compared
+  std::optional<DeviceMeter> device_;
+  bool is_due_ = false;           // by a request of any rank
+  std::size_t first_step_ = 1;    // of the timer, from which steps are compared
+  std::size_t outcomes_ = 0;      // of this run
+  std::size_t launch_count_ = 0;  // since the previous report
+  LaunchCosts launch_sum_;
   std::optional<JobBottlenecks> latest_;
 };
 

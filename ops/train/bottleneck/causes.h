@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ops/train/bottleneck/diagnosis.h"
@@ -40,5 +41,9 @@ std::vector<Recommendation> compute_causes(const Evidence& evidence);
 std::vector<Recommendation> core_causes(const Evidence& evidence);
 std::vector<Recommendation> communication_causes(const Evidence& evidence);
 std::vector<Recommendation> pause_causes(const Evidence& evidence);
+std::vector<Recommendation> launch_causes(const Evidence& evidence);
+
+/// What was noticed of devices, without a time that a change would regain.
+std::vector<std::string> device_notes(const Evidence& evidence);
 
 }  // namespace horo::ops

@@ -12,6 +12,8 @@ namespace {
 // Work that does not depend on the batch may take this share of a step.
 constexpr double kFixedShare = 0.25;
 constexpr int kLargestFactor = 64;
+// Local steps may expose this part of the time of a step.
+constexpr double kLargestExposedShare = 0.03;
 
 double mean_of_ranks(const Evidence& evidence, StepPhase phase) {
   double sum = 0;
@@ -20,12 +22,27 @@ double mean_of_ranks(const Evidence& evidence, StepPhase phase) {
   return sum / static_cast<double>(evidence.replay.rank_count());
 }
 
+double last_bucket_ms(const ExchangeCosts& exchange) {
+  return exchange.milliseconds / static_cast<double>(std::max<std::size_t>(1, exchange.buckets));
+}
+
+// The time of a step without exposed communication.
+double own_ms(const Evidence& evidence) {
+  return evidence.step_ms - evidence.replay.communication_ms();
+}
+
 // The part of an exchange that backward cannot hide: the last bucket, which starts when backward
-// ends, and what takes longer than backward.
-double exposed_of(const ExchangeCosts& exchange, double backward_ms) {
-  const double last =
-      exchange.milliseconds / static_cast<double>(std::max<std::size_t>(1, exchange.buckets));
-  return std::max(last, exchange.milliseconds - backward_ms);
+// ends, and what takes longer than backward. With local steps, what steps do not hide, per step.
+double exposed_of(const Evidence& evidence, const ExchangeCosts& exchange) {
+  const LocalSteps& local = evidence.job.local_steps;
+  if (local.count > 0) {
+    ScalingModel model{.compute_ms = own_ms(evidence),
+                       .communication_ms = exchange.milliseconds,
+                       .local_steps = local};
+    return model.exposed_ms();
+  }
+  const double backward = mean_of_ranks(evidence, StepPhase::kBackward);
+  return std::max(last_bucket_ms(exchange), exchange.milliseconds - backward);
 }
 
 // The part of the exposed communication that the exchange explains. Scheduling of busy cores can
@@ -33,14 +50,15 @@ double exposed_of(const ExchangeCosts& exchange, double backward_ms) {
 double explained_communication(const Evidence& evidence) {
   const double exposed = evidence.replay.communication_ms();
   const auto& communication = evidence.job.communication;
-  return communication ? std::min(exposed, 1.5 * communication->exchange.milliseconds) : exposed;
+  if (!communication) return exposed;
+  const auto steps = static_cast<double>(std::max<std::size_t>(1, evidence.job.local_steps.count));
+  return std::min(exposed, 1.5 * communication->exchange.milliseconds / steps);
 }
 
 // The model relates the variant to the present exchange. The measured exposed time gives the scale.
 double regained_by(const Evidence& evidence, const ExchangeVariant& variant) {
-  const double backward = mean_of_ranks(evidence, StepPhase::kBackward);
-  const double now = exposed_of(evidence.job.communication->exchange, backward);
-  const double then = exposed_of(variant.costs, backward);
+  const double now = exposed_of(evidence, evidence.job.communication->exchange);
+  const double then = exposed_of(evidence, variant.costs);
   if (now <= 0 || then >= now) return 0;
   return explained_communication(evidence) * (1 - then / now);
 }
@@ -134,10 +152,65 @@ std::optional<Recommendation> larger_batch(const Evidence& evidence, double save
       .regained_ms = fixed * (1 - 1.0 / factor)};
 }
 
+// A whole update on every rank takes as long as the shares of all ranks together. Its allreduce
+// sends as much as the reduce-scatter and the allgather, and backward hides most of it.
+std::optional<Recommendation> sharded_update(const Evidence& evidence) {
+  const auto& communication = evidence.job.communication;
+  if (!evidence.job.is_sharded || !communication) return std::nullopt;
+  const double gather = communication->gather_ms;
+  const double optimizer = std::max(0.0, mean_of_ranks(evidence, StepPhase::kOptimizer) - gather);
+  ExchangeCosts whole = communication->exchange;
+  whole.milliseconds += gather;
+  const double saved = explained_communication(evidence) + gather - exposed_of(evidence, whole);
+  const auto ranks = static_cast<double>(evidence.replay.rank_count());
+  const double regained = saved - (ranks - 1) * optimizer;
+  if (!evidence.is_worth(regained)) return std::nullopt;
+  return Recommendation{
+      .cause = Cause::kShardedUpdate,
+      .evidence = fmt::format("the allgather of the parameters takes {:.3g} ms after each update, "
+                              "where nothing hides it; the update of a share takes {:.3g} ms",
+                              gather, optimizer),
+      .remedy =
+          "training without --shard-optimizer, if the memory of a rank suffices for the state "
+          "of the whole optimizer,",
+      .regained_ms = regained};
+}
+
+// More steps between exchanges, or steps during an exchange, expose less of it.
+std::optional<Recommendation> outer_exchange(const Evidence& evidence) {
+  const LocalSteps& local = evidence.job.local_steps;
+  if (local.count == 0 || !evidence.job.communication) return std::nullopt;
+  const double exposed = explained_communication(evidence);
+  if (!evidence.is_worth(exposed)) return std::nullopt;
+  const double exchange = evidence.job.communication->exchange.milliseconds;
+  const double own = std::max(1e-3, own_ms(evidence));
+  Recommendation result{
+      .cause = Cause::kOuterExchange,
+      .evidence = fmt::format("{}: the exchange in {} local steps takes {:.3g} ms, and {}",
+                              start_of(evidence), local.count, exchange,
+                              local.overlap == 0
+                                  ? std::string("no step hides it")
+                                  : fmt::format("{} steps hide only a part of it", local.overlap))};
+  const double steps = std::ceil(exchange / (own * static_cast<double>(local.fragments)));
+  if (local.outer_momentum > 0 && steps < static_cast<double>(local.count)) {
+    result.remedy = fmt::format("--overlap {:.0f}", steps);
+    result.regained_ms = exposed;
+    return result;
+  }
+  const double fewer = std::ceil(exposed / (kLargestExposedShare * own));
+  const auto count = static_cast<double>(local.count);
+  result.remedy = fmt::format("--local-steps {:.0f}", count * fewer);
+  result.regained_ms = exposed * (1 - 1 / fewer);
+  if (!evidence.is_worth(result.regained_ms)) return std::nullopt;
+  return result;
+}
+
 }  // namespace
 
 std::vector<Recommendation> communication_causes(const Evidence& evidence) {
   std::vector<Recommendation> causes = variant_causes(evidence);
+  if (auto sharded = sharded_update(evidence)) causes.push_back(*std::move(sharded));
+  if (auto outer = outer_exchange(evidence)) causes.push_back(*std::move(outer));
   const double saved = causes.empty() ? 0 : causes.back().regained_ms;
   if (auto batch = larger_batch(evidence, saved)) causes.push_back(*std::move(batch));
   return causes;

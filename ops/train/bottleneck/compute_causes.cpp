@@ -104,6 +104,25 @@ std::pair<std::string, std::string> describe_pauses(const ProcessCosts& process)
           "no stop signals, CPU limits and overcommitted virtual machines for the rank"};
 }
 
+// Samples more of which a rank has with a lowered clock than any other rank.
+constexpr double kLoweredClockShare = 0.2;
+
+double excess(const Evidence& evidence, std::size_t rank, double DeviceCosts::*share) {
+  const auto of = [&](const RankCosts& costs) { return costs.device ? (*costs.device).*share : 0; };
+  double others = 0;
+  for (std::size_t other = 0; other < evidence.job.ranks.size(); ++other)
+    if (other != rank) others = std::max(others, of(evidence.job.ranks[other]));
+  return of(evidence.job.ranks[rank]) - others;
+}
+
+// The reason why the clock of a device is lower than those of the others; empty: it is not.
+std::string why_clock_is_low(const Evidence& evidence, std::size_t rank) {
+  if (excess(evidence, rank, &DeviceCosts::hot) >= kLoweredClockShare) return "temperature";
+  if (excess(evidence, rank, &DeviceCosts::power_limited) >= kLoweredClockShare)
+    return "power limit";
+  return {};
+}
+
 Recommendation slow_rank(const Evidence& evidence, const SlowRank& slow, double regained) {
   const RankCosts& costs = evidence.job.ranks[slow.rank];
   const std::string compute =
@@ -121,6 +140,11 @@ Recommendation slow_rank(const Evidence& evidence, const SlowRank& slow, double 
     result.cause = Cause::kSuspendedRank;
     result.evidence = fmt::format("{}: {}", compute, why);
     result.remedy = remedy;
+  } else if (const std::string why = why_clock_is_low(evidence, slow.rank); !why.empty()) {
+    result.evidence =
+        fmt::format("{}: the clock of its device was lowered because of its {}", compute, why);
+    result.remedy =
+        fmt::format("a full clock on the device of rank {} (cooling, power supply)", slow.rank);
   }
   return result;
 }
@@ -137,7 +161,8 @@ bool has_more_samples(const Evidence& evidence, const SlowRank& slow) {
 }  // namespace
 
 std::vector<Recommendation> compute_causes(const Evidence& evidence) {
-  if (evidence.replay.rank_count() < 2 || !evidence.job.is_synchronous) return {};
+  // With overlapping exchanges of local steps the ranks do not wait for each other at known steps.
+  if (evidence.replay.rank_count() < 2 || evidence.job.local_steps.overlap > 0) return {};
   const SlowRank slow = slowest_rank(evidence);
   const double usual_ms = slow.compute_ms - slow.excess_ms;
   const double spread = evidence.replay.longest_compute_ms() - usual_ms;

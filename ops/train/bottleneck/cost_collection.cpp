@@ -64,23 +64,73 @@ double samples_of_latest_step(const TrainingRun& run) {
   return static_cast<double>(run.sampler.local_count(run.sampler.locate(latest)));
 }
 
-RankCosts own_costs(TrainingRun& run, const ProcessMeter& process, std::size_t first_step) {
+RankCosts own_costs(TrainingRun& run, const RankMeasurements& own) {
   Context& context = run.context;
   RankCosts costs{.rank = context.rank(),
                   .node = context.node(),
                   .host = host_name(),
-                  .steps = compared_steps(run.timer, run.device_timer, first_step),
+                  .steps = compared_steps(run.timer, run.device_timer, own.first_step),
                   .samples_per_step = samples_of_latest_step(run),
                   .loader = loader_costs(run.loader),
-                  .process = process.costs()};
+                  .process = own.process.costs(),
+                  .device = own.device.costs(),
+                  .launches = own.launches};
   context.barrier({.name = "report.memory"});
   costs.memory_bandwidth = measure_memory_bandwidth();
   return costs;
 }
 
-bool can_measure_exchange(const TrainingRun& run) {
-  return run.context.size() > 1 && run.step != nullptr && run.method == nullptr &&
-         run.step->device_backend() == nullptr;
+Message packed(const std::optional<DeviceCosts>& device) {
+  if (!device) return Message::array();
+  return Message::array({device->busy, device->hot, device->power_limited, device->memory_used,
+                         device->memory_total});
+}
+
+Message packed(const std::optional<LaunchCosts>& launches) {
+  if (!launches) return Message::array();
+  return Message::array({launches->host_ms, launches->caught_up});
+}
+
+std::string why_unmeasured(const TrainingRun& run) {
+  if (run.context.size() == 1) return "one rank exchanges nothing";
+  if (run.options.device.graph && run.step->device_backend() != nullptr)
+    return "the phases of steps that run as a graph are unknown";
+  return {};
+}
+
+// With local steps the fragments are exchanged one after the other. Their gradients have the shapes
+// of their changes.
+TensorGroups exchanged_groups(const TrainingRun& run) {
+  const LocalSteps& local = run.options.local_steps;
+  const auto all = run.step->exchanged_tensors();
+  if (local.count == 0) return {{all.begin(), all.end()}};
+  const std::vector<Parameter*> parameters = run.model.parameters();
+  std::vector<std::size_t> counts;
+  for (const Parameter* parameter : parameters) counts.push_back(parameter->gradient.count());
+  TensorGroups groups;
+  for (const ParameterRange& range : split_into_fragments(counts, local.fragments)) {
+    auto& group = groups.emplace_back();
+    for (std::size_t i = range.first; i < range.end; ++i)
+      group.push_back({parameters[i]->name, parameters[i]->gradient.view()});
+  }
+  return groups;
+}
+
+// All ranks have the same costs, so all of them decide alike whether variants are measured.
+CommunicationCosts communication_costs(TrainingRun& run, const JobCosts& job) {
+  if (DeviceBackend* const backend = run.step->device_backend())
+    return measure_on_device(run.context, run.step->sync(), run.step->exchanged_tensors(),
+                             backend->stream(), run.options.accumulate);
+  if (job.is_sharded) return measure_sharded(run.context, run.method->bucket_elements());
+  const GradientSyncOptions options{.op = run.options.gradient_op,
+                                    .wire = run.options.wire,
+                                    .compression = run.options.compression};
+  const TensorGroups groups = exchanged_groups(run);
+  CommunicationCosts costs = measure_communication(run.context, groups, options);
+  const StepReplay replay(job);
+  if (replay.communication_ms() > 0.05 * replay.step_ms())
+    costs.variants = measure_variants(run.context, groups, options, costs.exchange);
+  return costs;
 }
 
 }  // namespace
@@ -100,26 +150,24 @@ std::vector<StepTimes> compared_steps(const StepTimer& host, const StepTimer& de
   return steps;
 }
 
-JobCosts collect_costs(TrainingRun& run, const ProcessMeter& process, std::size_t first_step) {
-  JobCosts job{.global_batch = run.options.global_batch,
+JobCosts collect_costs(TrainingRun& run, const RankMeasurements& own) {
+  const TrainerOptions& options = run.options;
+  const bool is_on_device = run.device_timer.step_count() > 0;
+  JobCosts job{.global_batch = options.global_batch,
                .nodes = run.context.node_count(),
-               .is_on_device = run.device_timer.step_count() > 0,
-               .is_synchronous = run.method == nullptr || run.options.shard_optimizer,
+               .is_on_device = is_on_device,
+               .is_graph = is_on_device && options.device.graph,
+               .can_be_graph = is_on_device && !options.device.graph && options.accumulate == 1 &&
+                               !options.shares.automatic,
+               .is_sharded = run.method != nullptr && options.shard_optimizer,
+               .local_steps = options.local_steps.count == 0 ? LocalSteps{} : options.local_steps,
+               .last_step = run.steps,
                .update_bytes = update_bytes(run)};
-  const std::vector<std::byte> own = pack(own_costs(run, process, first_step));
-  for (const auto& bytes : run.context.allgather_object(own, {.name = "report.costs"}))
+  const std::vector<std::byte> packed_costs = pack(own_costs(run, own));
+  for (const auto& bytes : run.context.allgather_object(packed_costs, {.name = "report.costs"}))
     job.ranks.push_back(unpack(bytes));
-  if (!can_measure_exchange(run)) return job;
-  const GradientSyncOptions options{.op = run.options.gradient_op,
-                                    .wire = run.options.wire,
-                                    .compression = run.options.compression};
-  const auto tensors = run.step->exchanged_tensors();
-  job.communication = measure_communication(run.context, tensors, options);
-  // All ranks have the same costs, so all of them decide alike.
-  const StepReplay replay(job);
-  if (replay.communication_ms() > 0.05 * replay.step_ms())
-    job.communication->variants =
-        measure_variants(run.context, tensors, options, job.communication->exchange);
+  job.why_unmeasured = why_unmeasured(run);
+  if (job.why_unmeasured.empty()) job.communication = communication_costs(run, job);
   return job;
 }
 
@@ -138,7 +186,8 @@ std::vector<std::byte> pack(const RankCosts& costs) {
       costs.host,
       costs.samples_per_step,
       costs.memory_bandwidth,
-      costs.device_busy.value_or(-1),
+      packed(costs.device),
+      packed(costs.launches),
       Message::array({loader.workers, loader.prefetch, loader.reading_ms, loader.reading_cpu_ms}),
       Message::array({process.seconds, process.cpu_seconds, process.waiting_seconds,
                       process.suspended_seconds, process.cores, process.idle_cores,
@@ -155,13 +204,16 @@ RankCosts unpack(std::span<const std::byte> bytes) try {
   RankCosts costs{.rank = json.at(0), .node = json.at(1), .host = json.at(2)};
   costs.samples_per_step = json.at(3);
   costs.memory_bandwidth = json.at(4);
-  if (const double busy = json.at(5); busy >= 0) costs.device_busy = busy;
-  const Message& loader = json.at(6);
+  if (const Message& device = json.at(5); !device.empty())
+    costs.device = {device.at(0), device.at(1), device.at(2), device.at(3), device.at(4)};
+  if (const Message& launches = json.at(6); !launches.empty())
+    costs.launches = {launches.at(0), launches.at(1)};
+  const Message& loader = json.at(7);
   costs.loader = {loader.at(0), loader.at(1), loader.at(2), loader.at(3)};
-  const Message& process = json.at(7);
+  const Message& process = json.at(8);
   costs.process = {process.at(0), process.at(1), process.at(2), process.at(3),
                    process.at(4), process.at(5), process.at(6), process.at(7)};
-  for (const Message& row : json.at(8)) {
+  for (const Message& row : json.at(9)) {
     StepTimes step;
     for (std::size_t phase = 0; phase < kPhaseCount; ++phase) step.phase_ms[phase] = row.at(phase);
     step.total_ms = row.at(kPhaseCount);

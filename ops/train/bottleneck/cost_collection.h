@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "ops/train/bottleneck/device_meter.h"
 #include "ops/train/bottleneck/job_costs.h"
 #include "ops/train/bottleneck/process_meter.h"
 #include "ops/train/callbacks/callback.h"
@@ -20,10 +22,18 @@ inline constexpr std::size_t kComparedSteps = 512;
 std::vector<StepTimes> compared_steps(const StepTimer& host, const StepTimer& device,
                                       std::size_t first);
 
+/// What a rank has measured while it trained.
+struct RankMeasurements {
+  const ProcessMeter& process;
+  const DeviceMeter& device;
+  std::optional<LaunchCosts> launches{};
+  std::size_t first_step = 1;  ///< of the timer, from which steps are compared
+};
+
 /// Gathers the costs of all ranks. Collective: all ranks at the same step. Allocates no device
-/// memory. With several ranks in host memory, also measures the exchange; see
-/// measure_communication(). Blocks, for about half a second.
-JobCosts collect_costs(TrainingRun& run, const ProcessMeter& process, std::size_t first_step);
+/// memory. With several ranks, also measures their exchange as training does it; see
+/// exchange_probe.h. Blocks, for about half a second.
+JobCosts collect_costs(TrainingRun& run, const RankMeasurements& own);
 
 /// The bytes that a rank sends to the others; unpack() is the inverse. Throws Error for bytes that
 /// pack() has not made.

@@ -80,6 +80,12 @@ std::string_view name_of(Cause cause) {
       return "checkpoints";
     case Cause::kLogging:
       return "logging";
+    case Cause::kLaunches:
+      return "launches";
+    case Cause::kShardedUpdate:
+      return "sharded update";
+    case Cause::kOuterExchange:
+      return "outer exchange";
   }
   return "unknown";
 }
@@ -98,12 +104,15 @@ Diagnosis diagnose(const JobCosts& job) {
     return diagnosis;
   }
   diagnosis.model = scaling_model(job, replay);
+  diagnosis.no_model = why_no_model(job);
   const Evidence evidence{job, replay, diagnosis.step_ms};
   std::vector<Recommendation> pauses = pause_causes(evidence);
   std::vector<CauseGroup> groups{data_causes(evidence), compute_causes(evidence),
-                                 core_causes(evidence), communication_causes(evidence)};
+                                 core_causes(evidence), communication_causes(evidence),
+                                 launch_causes(evidence)};
   for (Recommendation& pause : pauses) groups.push_back({std::move(pause)});
   diagnosis.recommendations = sorted(std::move(groups));
+  diagnosis.notes = device_notes(evidence);
   diagnosis.summary = summary_of(diagnosis);
   return diagnosis;
 }

@@ -24,6 +24,9 @@ enum class Cause {
   kSmallBatch,     ///< work that does not depend on the batch takes a large part of the step
   kCheckpoints,
   kLogging,
+  kLaunches,       ///< a device waits for the host to submit its work
+  kShardedUpdate,  ///< the exchange of a sharded optimizer is hidden less than that of a whole one
+  kOuterExchange,  ///< the exchange between local steps takes long
 };
 /// "slow reader", "slow decode", ...: the names in the JSON report.
 std::string_view name_of(Cause cause);
@@ -50,9 +53,12 @@ struct Diagnosis {
   std::size_t steps = 0;
   std::vector<RankDiagnosis> ranks;
   std::optional<ScalingModel> model;
+  std::string no_model;  ///< the reason why there is no model, one clause; empty with a model
   /// At most three, the most important one first. Each alone would regain its time; the sum may
   /// regain less.
   std::vector<Recommendation> recommendations;
+  /// What was noticed, but without a time that a change would regain: one clause each.
+  std::vector<std::string> notes;
   std::string summary;  ///< one line; also states if there is no single cause
 };
 

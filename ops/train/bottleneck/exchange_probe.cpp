@@ -1,11 +1,14 @@
 #include "ops/train/bottleneck/exchange_probe.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace horo::ops {
@@ -24,24 +27,29 @@ double largest(Context& context, double value) {
   return values[0];
 }
 
-double exchange_once(Context& context, GradientSync& sync) {
+template <typename Exchange>
+double time_of(Context& context, const Exchange& exchange) {
   context.barrier({.name = "report.barrier"});
   const auto start = Clock::now();
-  sync.exchange();
+  exchange();
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
 // The median over some exchanges, on the slowest rank. The first exchange connects the ranks.
-double exchange_ms(Context& context, GradientSync& sync) {
-  double first = largest(context, exchange_once(context, sync));
+template <typename Exchange>
+double median_ms(Context& context, const Exchange& exchange) {
+  double first = largest(context, time_of(context, exchange));
   if (first > kSlowExchangeMs) return first;
-  first = largest(context, exchange_once(context, sync));
+  first = largest(context, time_of(context, exchange));
   const auto rounds = static_cast<std::size_t>(std::clamp(kProbeMs / first, 2.0, 15.0));
   std::vector<double> times;
-  for (std::size_t round = 0; round < rounds; ++round)
-    times.push_back(exchange_once(context, sync));
+  for (std::size_t round = 0; round < rounds; ++round) times.push_back(time_of(context, exchange));
   std::ranges::nth_element(times, times.begin() + std::ssize(times) / 2);
   return largest(context, times[times.size() / 2]);
+}
+
+double exchange_ms(Context& context, GradientSync& sync) {
+  return median_ms(context, [&] { sync.exchange(); });
 }
 
 // Memory for a buffer: an arena, as for the gradients, if ranks share a node and it has room.
@@ -75,35 +83,93 @@ GradientSyncOptions probe_options(GradientSyncOptions options) {
   return options;
 }
 
-ExchangeCosts measure(Context& context, std::span<const NamedTensor> gradients,
-                      const GradientSyncOptions& options) {
-  GradientSync sync(context, gradients, options);
+double bytes_of(std::span<const NamedTensor> tensors) {
   double bytes = 0;
-  for (const NamedTensor& gradient : gradients)
-    bytes += static_cast<double>(gradient.tensor.bytes());
-  return {bytes, sync.bucket_count(), exchange_ms(context, sync)};
+  for (const NamedTensor& one : tensors) bytes += static_cast<double>(one.tensor.bytes());
+  return bytes;
+}
+
+ExchangeCosts measure(Context& context, const TensorGroups& groups,
+                      const GradientSyncOptions& options) {
+  ExchangeCosts costs;
+  for (const auto& group : groups) {
+    GradientSync sync(context, group, options);
+    costs.bytes += bytes_of(group);
+    costs.buckets += sync.bucket_count();
+    costs.milliseconds += exchange_ms(context, sync);
+  }
+  return costs;
 }
 
 double bus_factor(const Context& context) { return 2.0 * (context.size() - 1) / context.size(); }
 
-}  // namespace
-
-CommunicationCosts measure_communication(Context& context, std::span<const NamedTensor> gradients,
-                                         const GradientSyncOptions& options) {
-  CommunicationCosts costs;
-  costs.exchange = measure(context, gradients, probe_options(options));
+// Of one buffer of the same size as the exchange, or a part of it if the link is slow.
+void measure_link(Context& context, CommunicationCosts& costs) {
   costs.latency_ms = allreduce_ms(context, 8);
-  // One buffer of the same size, or a part of it if the link is slow.
   const double part = std::min(1.0, kProbeMs / costs.exchange.milliseconds);
   const auto bytes = static_cast<std::size_t>(
       std::clamp(part * costs.exchange.bytes, kLeastProbeBytes, kLargestProbeBytes));
   costs.bandwidth =
       static_cast<double>(bytes) * bus_factor(context) / (allreduce_ms(context, bytes) / 1e3);
+}
+
+/// A bucket of a sharded optimizer.
+struct ShardedBucket {
+  std::string name;
+  std::vector<float> whole, own;  // own: the rows of this rank
+  Handle operation{};
+};
+
+}  // namespace
+
+CommunicationCosts measure_communication(Context& context, const TensorGroups& groups,
+                                         const GradientSyncOptions& options) {
+  CommunicationCosts costs;
+  costs.exchange = measure(context, groups, probe_options(options));
+  measure_link(context, costs);
   return costs;
 }
 
-std::vector<ExchangeVariant> measure_variants(Context& context,
-                                              std::span<const NamedTensor> gradients,
+CommunicationCosts measure_sharded(Context& context, std::span<const std::size_t> bucket_elements) {
+  std::vector<ShardedBucket> buckets;
+  CommunicationCosts costs{.exchange = {.buckets = bucket_elements.size()}};
+  for (const std::size_t elements : bucket_elements) {
+    buckets.push_back({.name = fmt::format("report.shard.{}", buckets.size()),
+                       .whole = std::vector<float>(elements, 1.0f),
+                       .own = std::vector<float>(context.shard_rows(elements), 1.0f)});
+    costs.exchange.bytes += static_cast<double>(elements * sizeof(float));
+  }
+  costs.exchange.milliseconds = median_ms(context, [&] {
+    for (ShardedBucket& bucket : buckets)
+      bucket.operation = context.reduce_scatter_async(
+          TensorView(bucket.whole), TensorView(bucket.own), {.name = bucket.name + ".gradients"});
+    for (const ShardedBucket& bucket : buckets) bucket.operation.wait();
+  });
+  costs.gather_ms = median_ms(context, [&] {
+    for (ShardedBucket& bucket : buckets)
+      bucket.operation = context.allgather_async(TensorView(bucket.own), TensorView(bucket.whole),
+                                                 {.name = bucket.name + ".values"});
+    for (const ShardedBucket& bucket : buckets) bucket.operation.wait();
+  });
+  measure_link(context, costs);
+  return costs;
+}
+
+CommunicationCosts measure_on_device(Context& context, GradientSync& sync,
+                                     std::span<const NamedTensor> gradients, device::Stream& stream,
+                                     std::size_t passes) {
+  stream.synchronize();
+  CommunicationCosts costs{
+      .exchange = {.bytes = bytes_of(gradients), .buckets = sync.bucket_count()}};
+  costs.exchange.milliseconds = median_ms(context, [&] {
+    for (std::size_t pass = 0; pass < passes; ++pass) sync.exchange(stream.native());
+    stream.synchronize();
+  });
+  sync.check();
+  return costs;
+}
+
+std::vector<ExchangeVariant> measure_variants(Context& context, const TensorGroups& groups,
                                               const GradientSyncOptions& options,
                                               const ExchangeCosts& present) {
   std::vector<ExchangeVariant> variants;
@@ -112,7 +178,7 @@ std::vector<ExchangeVariant> measure_variants(Context& context,
   for (const std::size_t bytes : {std::size_t{4} << 20, std::size_t{32} << 20}) {
     GradientSyncOptions larger = probe_options(options);
     larger.bucket_bytes = bytes;
-    const ExchangeCosts costs = measure(context, gradients, larger);
+    const ExchangeCosts costs = measure(context, groups, larger);
     if (costs.buckets >= buckets) continue;
     buckets = costs.buckets;
     variants.push_back({ExchangeVariant::Kind::kLargerBuckets, bytes, costs});
@@ -123,7 +189,7 @@ std::vector<ExchangeVariant> measure_variants(Context& context,
     narrow.wire = DataType::kBFloat16;
     if (!variants.empty()) narrow.bucket_bytes = variants.back().bucket_bytes;
     variants.push_back({ExchangeVariant::Kind::kBFloat16, narrow.bucket_bytes.value_or(0),
-                        measure(context, gradients, narrow)});
+                        measure(context, groups, narrow)});
   }
   return variants;
 }

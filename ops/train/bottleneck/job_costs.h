@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ops/train/step/step_timer.h"
+#include "ops/train/update/local_steps.h"
 
 namespace horo::ops {
 
@@ -31,6 +32,22 @@ struct ProcessCosts {
   std::uint64_t involuntary_switches = 0;  ///< times that another process took the core
 };
 
+/// What the driver of a device knows of its use by all processes, while the rank trained.
+struct DeviceCosts {
+  double busy = 0;           ///< share of time in which a kernel was running
+  double hot = 0;            ///< share of samples with a clock lowered because of the temperature
+  double power_limited = 0;  ///< the same because of the power
+  std::uint64_t memory_used = 0, memory_total = 0;  ///< bytes, the most of all samples; 0: unknown
+};
+
+/// How the host submits the steps to a device, means over the steps.
+struct LaunchCosts {
+  double host_ms = 0;  ///< per step, from forward to update, without waits for earlier steps
+  /// Share of the steps whose forward the device had completed when the host had submitted the
+  /// whole step: the device then waits for the host.
+  double caught_up = 0;
+};
+
 /// The costs of one rank.
 struct RankCosts {
   int rank = 0;
@@ -45,7 +62,8 @@ struct RankCosts {
   ProcessCosts process;
   double memory_bandwidth =
       0;  ///< of copies on all ranks at once, bytes read and written per second
-  std::optional<double> device_busy;  ///< share of time, from NVML
+  std::optional<DeviceCosts> device;    ///< unset: no GPU, or its driver does not tell
+  std::optional<LaunchCosts> launches;  ///< unset in host memory
 };
 
 /// The exchange of the gradients of a step without computation at the same time.
@@ -63,13 +81,17 @@ struct ExchangeVariant {
   ExchangeCosts costs;
 };
 
-/// What the exchange of gradients costs in this job, measured.
+/// What the exchange of gradients costs in this job, measured; with local steps, that of the
+/// changes of all fragments.
 struct CommunicationCosts {
   ExchangeCosts exchange;
-  double latency_ms = 0;  ///< of an allreduce of 8 bytes
+  double latency_ms = 0;  ///< of an allreduce of 8 bytes; 0: not measured
   /// Bytes per second of an allreduce of one buffer of the same size (64 KiB to 32 MiB): busbw as
-  /// nccl-tests defines it.
+  /// nccl-tests defines it. 0: not measured.
   double bandwidth = 0;
+  /// With a sharded optimizer `exchange` is the reduce-scatter, and this the allgather of the
+  /// parameters after the update; 0: there is none.
+  double gather_ms = 0;
   std::vector<ExchangeVariant> variants;
 };
 
@@ -79,11 +101,15 @@ struct JobCosts {
   std::uint64_t global_batch = 0;
   int nodes = 1;
   bool is_on_device = false;
-  /// The ranks exchange in every step; false: local steps.
-  bool is_synchronous = true;
+  bool is_graph = false;        ///< steps run as a graph, which has no times of its phases
+  bool can_be_graph = false;    ///< steps could run as a graph, but do not
+  bool is_sharded = false;      ///< each rank updates its share of the parameters
+  LocalSteps local_steps{};     ///< count 0: the ranks exchange in every step
+  std::uint64_t last_step = 0;  ///< number of the last of the compared steps, from 1
   /// Bytes that an update of all parameters reads and writes; 0: unknown.
   double update_bytes = 0;
-  std::optional<CommunicationCosts> communication;  ///< unset: one rank, or not measured
+  std::optional<CommunicationCosts> communication;
+  std::string why_unmeasured;  ///< the reason why `communication` is unset; may be empty
 };
 
 }  // namespace horo::ops

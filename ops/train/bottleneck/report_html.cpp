@@ -139,7 +139,8 @@ std::string axes(const std::vector<int>& ranks, double most) {
 
 std::string model_html(const JobBottlenecks& bottlenecks) {
   if (!bottlenecks.diagnosis.model)
-    return "<p>The exchange was not measured, so there is no model for more ranks.</p>\n";
+    return fmt::format("<p>There is no model for more ranks: {}.</p>\n",
+                       escaped(bottlenecks.diagnosis.no_model));
   const ScalingModel& model = *bottlenecks.diagnosis.model;
   std::vector<int> ranks{static_cast<int>(bottlenecks.costs.ranks.size())};
   std::array curves{Curve{"step", "#c0504d", {model.step_ms()}},
@@ -162,19 +163,23 @@ std::string model_html(const JobBottlenecks& bottlenecks) {
   for (const Curve& curve : curves)
     html += fmt::format("<span><i style=\"background:{}\"></i>{}, ms</span> ", curve.colour,
                         curve.name);
-  html += fmt::format(
-      "</p>\n<p>A step takes max(computation {:.3g} ms, communication {:.3g} ms) and {:.3g} ms for "
-      "the rest. Each rank has as many samples as now.",
-      model.compute_ms, model.communication_ms, model.rest_ms);
-  if (model.hiding_batch)
-    html += fmt::format(" Computation takes as long as communication from a global batch of {} on.",
-                        *model.hiding_batch);
+  html +=
+      fmt::format("</p>\n<p>A step takes {} = {:.3g} ms. Each rank has as many samples as now.{}",
+                  describe(model), model.step_ms(),
+                  model.is_lower_bound
+                      ? " The latency of the exchange is unknown; with it the steps of more ranks "
+                        "are longer than shown."
+                      : "");
+  if (model.hiding_batch) html += " In this model, " + describe_hiding(model) + ".";
   return html + "</p>\n";
 }
 
 std::string recommendations(const Diagnosis& diagnosis) {
-  if (diagnosis.recommendations.empty()) return "";
-  std::string html = "<ol>\n";
+  std::string notes;
+  for (const std::string& note : diagnosis.notes)
+    notes += fmt::format("<p>{}.</p>\n", escaped(note));
+  if (diagnosis.recommendations.empty()) return notes;
+  std::string html = notes + "<ol>\n";
   for (const Recommendation& one : diagnosis.recommendations)
     html += fmt::format("<li><b>{}</b>: {}. <b>{}</b> would save about {:.2g} ms.</li>\n",
                         name_of(one.cause), escaped(one.evidence), escaped(one.remedy),
@@ -183,6 +188,16 @@ std::string recommendations(const Diagnosis& diagnosis) {
 }
 
 double percent(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+
+std::string device_cells(const std::optional<DeviceCosts>& device) {
+  if (!device) return "<td></td><td></td><td></td><td></td>";
+  const std::string memory = device->memory_used > 0
+                                 ? fmt::format("{} of {}", format_bytes(device->memory_used),
+                                               format_bytes(device->memory_total))
+                                 : "";
+  return fmt::format("<td>{:.0f} %</td><td>{}</td><td>{:.0f} %</td><td>{:.0f} %</td>",
+                     100 * device->busy, memory, 100 * device->hot, 100 * device->power_limited);
+}
 
 std::string rows(const JobBottlenecks& bottlenecks) {
   std::string html;
@@ -198,8 +213,8 @@ std::string rows(const JobBottlenecks& bottlenecks) {
                         percent(process.waiting_seconds, process.seconds),
                         percent(process.suspended_seconds, process.seconds), process.major_faults,
                         process.involuntary_switches);
-    html += fmt::format("<td>{:.1f}</td><td>{}</td></tr>\n", costs.memory_bandwidth / 1e9,
-                        costs.device_busy ? fmt::format("{:.0f} %", 100 * *costs.device_busy) : "");
+    html += fmt::format("<td>{:.1f}</td>{}</tr>\n", costs.memory_bandwidth / 1e9,
+                        device_cells(costs.device));
   }
   return html;
 }
@@ -209,7 +224,8 @@ std::string table_html(const JobBottlenecks& bottlenecks) {
   for (const Part& part : kParts) html += fmt::format("<th>{}, ms</th>", part.name);
   html +=
       "<th>CPU</th><th>waited for a core</th><th>suspended</th><th>pages from disk</th>"
-      "<th>switches</th><th>memory, GB/s</th><th>device</th></tr>\n";
+      "<th>switches</th><th>memory, GB/s</th><th>device busy</th>"
+      "<th>device memory</th><th>clock lowered by heat</th><th>by power</th></tr>\n";
   return html + rows(bottlenecks) + "</table>\n";
 }
 
@@ -217,12 +233,16 @@ std::string exchange_html(const JobBottlenecks& bottlenecks) {
   const auto& communication = bottlenecks.costs.communication;
   if (!communication) return "";
   const ExchangeCosts& exchange = communication->exchange;
-  return fmt::format(
-      "<p>The exchange of {} in {} takes {:.3g} ms without computation; one buffer reaches "
-      "{:.3g} GB/s, 8 bytes take {:.3g} ms.</p>\n",
-      format_bytes(static_cast<std::size_t>(exchange.bytes)),
-      format_count(exchange.buckets, "bucket"), exchange.milliseconds,
-      communication->bandwidth / 1e9, communication->latency_ms);
+  std::string html = fmt::format("<p>The {} of {} in {} takes {:.3g} ms without computation",
+                                 bottlenecks.costs.is_sharded ? "reduce-scatter" : "exchange",
+                                 format_bytes(static_cast<std::size_t>(exchange.bytes)),
+                                 format_count(exchange.buckets, "bucket"), exchange.milliseconds);
+  if (communication->gather_ms > 0)
+    html += fmt::format(", the allgather {:.3g} ms", communication->gather_ms);
+  if (communication->bandwidth > 0)
+    html += fmt::format("; one buffer reaches {:.3g} GB/s, 8 bytes take {:.3g} ms",
+                        communication->bandwidth / 1e9, communication->latency_ms);
+  return html + ".</p>\n";
 }
 
 constexpr std::string_view kStyle =

@@ -38,7 +38,16 @@ Json rank_json(const RankCosts& costs, const RankDiagnosis& diagnosis) {
               {"reading_cpu_ms_per_batch", costs.loader.reading_cpu_ms}}},
             {"samples_per_step", costs.samples_per_step},
             {"memory_bandwidth", costs.memory_bandwidth}};
-  if (costs.device_busy) json["device_busy"] = *costs.device_busy;
+  if (costs.device) {
+    json["device_busy"] = costs.device->busy;
+    json["device_hot"] = costs.device->hot;
+    json["device_power_limited"] = costs.device->power_limited;
+    json["device_memory_used"] = costs.device->memory_used;
+    json["device_memory_total"] = costs.device->memory_total;
+  }
+  if (costs.launches)
+    json["launches"] = {{"host_ms", costs.launches->host_ms},
+                        {"caught_up", costs.launches->caught_up}};
   return json;
 }
 
@@ -48,8 +57,9 @@ Json exchange_json(const ExchangeCosts& exchange) {
 
 Json communication_json(const CommunicationCosts& communication) {
   Json json = exchange_json(communication.exchange);
-  json["latency_ms"] = communication.latency_ms;
-  json["bandwidth"] = communication.bandwidth;
+  if (communication.gather_ms > 0) json["gather_ms"] = communication.gather_ms;
+  if (communication.latency_ms > 0) json["latency_ms"] = communication.latency_ms;
+  if (communication.bandwidth > 0) json["bandwidth"] = communication.bandwidth;
   json["variants"] = Json::array();
   for (const ExchangeVariant& variant : communication.variants) {
     Json one = exchange_json(variant.costs);
@@ -65,8 +75,12 @@ Json communication_json(const CommunicationCosts& communication) {
 Json model_json(const ScalingModel& model) {
   Json json{{"compute_ms", model.compute_ms},
             {"communication_ms", model.communication_ms},
+            {"gather_ms", model.gather_ms},
+            {"exposed_ms", model.exposed_ms()},
             {"rest_ms", model.rest_ms},
             {"step_ms", model.step_ms()},
+            {"local_steps", model.local_steps.count},
+            {"is_lower_bound", model.is_lower_bound},
             {"predictions", Json::array()}};
   for (const ScalingPrediction& prediction : model.predictions)
     json["predictions"].push_back({{"ranks", prediction.ranks},
@@ -87,7 +101,11 @@ std::string to_json(const JobBottlenecks& bottlenecks) {
   for (std::size_t rank = 0; rank < diagnosis.ranks.size(); ++rank)
     json["ranks"].push_back(rank_json(costs.ranks[rank], diagnosis.ranks[rank]));
   if (costs.communication) json["communication"] = communication_json(*costs.communication);
-  if (diagnosis.model) json["model"] = model_json(*diagnosis.model);
+  if (diagnosis.model)
+    json["model"] = model_json(*diagnosis.model);
+  else
+    json["no_model"] = diagnosis.no_model;
+  json["notes"] = diagnosis.notes;
   json["recommendations"] = Json::array();
   for (const Recommendation& one : diagnosis.recommendations) {
     Json entry{{"cause", name_of(one.cause)},

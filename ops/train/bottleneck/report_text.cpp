@@ -39,12 +39,17 @@ std::vector<std::size_t> shown_ranks(const Diagnosis& diagnosis) {
   return ranks;
 }
 
+bool has_devices(const JobCosts& job) {
+  return std::ranges::any_of(job.ranks,
+                             [](const RankCosts& rank) { return rank.device.has_value(); });
+}
+
 std::string table(const JobCosts& job, const Diagnosis& diagnosis) {
   std::string text = "  rank";
   for (const Column& column : kBefore) text += fmt::format("{:>10}", column.name);
   text += fmt::format("{:>10}", "straggler");
   for (const Column& column : kAfter) text += fmt::format("{:>11}", column.name);
-  text += "       CPU\n";
+  text += has_devices(job) ? "       CPU    device\n" : "       CPU\n";
   const auto cell = [](double milliseconds, int width) {
     return fmt::format("{:>{}}", fmt::format("{:.2f}", milliseconds), width);
   };
@@ -57,8 +62,8 @@ std::string table(const JobCosts& job, const Diagnosis& diagnosis) {
     for (const Column& column : kAfter) text += cell(costs.phases[column.phase], 11);
     const double cpu = process.seconds > 0 ? 100 * process.cpu_seconds / process.seconds : 0;
     text += fmt::format("{:>8.0f} %", cpu);
-    if (const auto& busy = job.ranks[rank].device_busy)
-      text += fmt::format("  device {:.0f} %", 100 * *busy);
+    if (const auto& device = job.ranks[rank].device)
+      text += fmt::format("{:>8.0f} %", 100 * device->busy);
     text += '\n';
   }
   return text;
@@ -68,41 +73,56 @@ std::string rate(double bytes, double milliseconds) {
   return fmt::format("{:.3g}", milliseconds > 0 ? bytes / milliseconds / 1e6 : 0);
 }
 
+std::string exchange_text(const JobCosts& job, const CommunicationCosts& communication) {
+  const ExchangeCosts& exchange = communication.exchange;
+  const double ranks = static_cast<double>(job.ranks.size());
+  // A reduce-scatter sends half of the bytes of an allreduce.
+  const double factor = (job.is_sharded ? 1 : 2) * (ranks - 1) / ranks;
+  std::string text =
+      fmt::format("  {}: {} in {} bucket{}, {:.3g} ms without computation: {} GB/s",
+                  job.is_sharded ? "reduce-scatter" : "exchange",
+                  format_bytes(static_cast<std::size_t>(exchange.bytes)), exchange.buckets,
+                  exchange.buckets == 1 ? "" : "s", exchange.milliseconds,
+                  rate(exchange.bytes * factor, exchange.milliseconds));
+  if (communication.bandwidth > 0)
+    text += fmt::format(" of {:.3g} GB/s that one buffer reaches", communication.bandwidth / 1e9);
+  return text + '\n';
+}
+
+std::string device_memory(const JobCosts& job) {
+  const RankCosts* most = nullptr;
+  const auto used = [](const RankCosts& rank) {
+    return rank.device ? rank.device->memory_used : 0;
+  };
+  for (const RankCosts& rank : job.ranks)
+    if (used(rank) > 0 && (most == nullptr || used(rank) > used(*most))) most = &rank;
+  if (most == nullptr) return {};
+  return fmt::format("  device memory: at most {} of {} in use, on rank {}\n",
+                     format_bytes(used(*most)), format_bytes(most->device->memory_total),
+                     most->rank);
+}
+
 std::string bandwidths(const JobCosts& job, const Diagnosis& diagnosis) {
   double least = job.ranks[0].memory_bandwidth;
   for (const RankCosts& rank : job.ranks) least = std::min(least, rank.memory_bandwidth);
   std::string text;
-  if (const auto& communication = job.communication) {
-    const ExchangeCosts& exchange = communication->exchange;
-    const double ranks = static_cast<double>(job.ranks.size());
-    text += fmt::format(
-        "  exchange: {} in {} bucket{}, {:.3g} ms without computation: {} of {:.3g} GB/s that one "
-        "buffer reaches\n",
-        format_bytes(static_cast<std::size_t>(exchange.bytes)), exchange.buckets,
-        exchange.buckets == 1 ? "" : "s", exchange.milliseconds,
-        rate(exchange.bytes * 2 * (ranks - 1) / ranks, exchange.milliseconds),
-        communication->bandwidth / 1e9);
-  }
-  if (job.update_bytes > 0 && !job.is_on_device)
+  if (job.communication) text += exchange_text(job, *job.communication);
+  if (job.update_bytes > 0 && !job.is_on_device && !job.is_sharded)
     text += fmt::format("  memory: the optimizer moves {} of {:.3g} GB/s that a copy reaches\n",
                         rate(job.update_bytes, diagnosis.ranks[0].phases[StepPhase::kOptimizer]),
                         least / 1e9);
-  return text;
+  return text + device_memory(job);
 }
 
 std::string model_text(const ScalingModel& model) {
   std::string text = fmt::format(
-      "  model: max(compute {:.3g} ms, communication {:.3g} ms) + rest {:.3g} ms = {:.3g} ms\n  "
-      "more ranks with as many samples each:",
-      model.compute_ms, model.communication_ms, model.rest_ms, model.step_ms());
+      "  model: {} = {:.3g} ms\n  more ranks with as many samples each{}:", describe(model),
+      model.step_ms(), model.is_lower_bound ? ", at least" : "");
   for (const ScalingPrediction& prediction : model.predictions)
     text += fmt::format(" {} ranks {:.3g} ms ({:.0f} %){}", prediction.ranks, prediction.step_ms,
                         100 * prediction.efficiency,
                         &prediction == &model.predictions.back() ? "\n" : ",");
-  if (model.hiding_batch)
-    text +=
-        fmt::format("  computation takes as long as communication from a global batch of {} on\n",
-                    *model.hiding_batch);
+  if (model.hiding_batch) text += "  " + describe_hiding(model) + '\n';
   return text;
 }
 
@@ -115,7 +135,11 @@ std::string report_text(const JobCosts& job, const Diagnosis& diagnosis) {
                   format_count(diagnosis.steps, "step"), diagnosis.summary);
   text += table(job, diagnosis);
   text += bandwidths(job, diagnosis);
-  if (diagnosis.model) text += model_text(*diagnosis.model);
+  if (diagnosis.model)
+    text += model_text(*diagnosis.model);
+  else
+    text += fmt::format("  no model for more ranks: {}\n", diagnosis.no_model);
+  for (const std::string& note : diagnosis.notes) text += fmt::format("  {}\n", note);
   int number = 0;
   for (const Recommendation& one : diagnosis.recommendations)
     text += fmt::format("  {}. {}\n", ++number, one.sentence());

@@ -21,9 +21,18 @@ double mean_of(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
+// Whether the ranks wait for each other in step number `step`.
+bool is_exchanged(const LocalSteps& local, std::uint64_t step) {
+  if (local.count == 0) return true;
+  if (local.overlap > 0) return false;
+  for (std::size_t fragment = 0; fragment < local.fragments; ++fragment)
+    if (is_exchanged_after(local, fragment, step)) return true;
+  return false;
+}
+
 }  // namespace
 
-StepReplay::StepReplay(const JobCosts& job) : is_synchronous_(job.is_synchronous) {
+StepReplay::StepReplay(const JobCosts& job) {
   for (const RankCosts& rank : job.ranks) ranks_.push_back(rank.steps);
   const std::size_t steps = ranks_.empty() ? 0 : ranks_[0].size();
   for (std::size_t step = 0; step < steps; ++step) {
@@ -31,34 +40,27 @@ StepReplay::StepReplay(const JobCosts& job) : is_synchronous_(job.is_synchronous
     for (const auto& rank : ranks_)
       least = std::min(least, rank[step][StepPhase::kExposedCommunication]);
     communication_.push_back(least);
+    is_exchanged_.push_back(is_exchanged(job.local_steps, job.last_step + step + 1 - steps));
   }
-}
-
-double StepReplay::slowest_rank_ms() const {
-  double slowest = 0;
-  for (const auto& rank : ranks_) {
-    double sum = 0;
-    for (const StepTimes& step : rank)
-      sum += before_exchange(step) + step[StepPhase::kExposedCommunication] + after_exchange(step);
-    slowest = std::max(slowest, sum / static_cast<double>(step_count()));
-  }
-  return slowest;
 }
 
 double StepReplay::step_ms() const {
   if (step_count() == 0) return 0;
-  if (!is_synchronous_) return slowest_rank_ms();
   double sum = 0;
+  std::vector<double> own(rank_count(), 0.0);  // since the previous exchange
   for (std::size_t step = 0; step < step_count(); ++step) {
-    double arrival = 0;
-    for (const auto& rank : ranks_)
-      arrival = std::max(
-          arrival, (step > 0 ? after_exchange(rank[step - 1]) : 0) + before_exchange(rank[step]));
-    sum += arrival + communication_[step];
+    for (std::size_t rank = 0; rank < rank_count(); ++rank) {
+      own[rank] += before_exchange(ranks_[rank][step]);
+      if (step > 0) own[rank] += after_exchange(ranks_[rank][step - 1]);
+      if (!is_exchanged_[step]) own[rank] += ranks_[rank][step][StepPhase::kExposedCommunication];
+    }
+    if (!is_exchanged_[step]) continue;
+    sum += *std::ranges::max_element(own) + communication_[step];
+    std::ranges::fill(own, 0.0);
   }
-  double last = 0;
-  for (const auto& rank : ranks_) last = std::max(last, after_exchange(rank.back()));
-  return (sum + last) / static_cast<double>(step_count());
+  for (std::size_t rank = 0; rank < rank_count(); ++rank)
+    own[rank] += after_exchange(ranks_[rank].back());
+  return (sum + *std::ranges::max_element(own)) / static_cast<double>(step_count());
 }
 
 StepTimes StepReplay::mean(std::size_t rank) const {
@@ -125,13 +127,17 @@ void StepReplay::balance_compute() {
 }
 
 double StepReplay::longest_compute_ms() const {
-  std::vector<double> longest;
+  if (step_count() == 0) return 0;
+  double sum = 0;
+  std::vector<double> own(rank_count(), 0.0);
   for (std::size_t step = 0; step < step_count(); ++step) {
-    double most = 0;
-    for (const auto& rank : ranks_) most = std::max(most, compute_of(rank[step]));
-    longest.push_back(most);
+    for (std::size_t rank = 0; rank < rank_count(); ++rank)
+      own[rank] += compute_of(ranks_[rank][step]);
+    if (!is_exchanged_[step] && step + 1 < step_count()) continue;
+    sum += *std::ranges::max_element(own);
+    std::ranges::fill(own, 0.0);
   }
-  return mean_of(longest);
+  return sum / static_cast<double>(step_count());
 }
 
 }  // namespace horo::ops

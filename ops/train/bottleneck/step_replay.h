@@ -15,9 +15,11 @@ namespace horo::ops {
 ///
 /// `before`: the phases from the end of the previous step to the exchange; `after`: the phases
 /// after it. communication(s) is the exposed communication of the rank that arrives last in step s;
-/// the other ranks wait for that rank as long as theirs exceeds it. Without an exchange in every
-/// step (JobCosts::is_synchronous), the duration is that of the slowest rank, and exposed
-/// communication is not divided.
+/// the other ranks wait for that rank as long as theirs exceeds it.
+///
+/// With local steps, the ranks wait for each other only in the steps that end an exchange. The
+/// maximum then is that of the sums since the previous exchange. With overlap there are no such
+/// steps: the duration is that of the slowest rank, with its exposed communication.
 class StepReplay {
  public:
   /// Takes the steps of `job`. Each rank must have the same number of them.
@@ -44,19 +46,19 @@ class StepReplay {
   void compute_as_others(std::size_t rank);
   /// Replaces forward and backward of all ranks by their mean in every step.
   void balance_compute();
-  /// Mean over the steps of the longest forward and backward of any rank.
+  /// Mean over the steps of the longest forward and backward of any rank; with local steps, of the
+  /// longest sum between two exchanges.
   double longest_compute_ms() const;
 
  private:
   static double compute_of(const StepTimes& step) {
     return step[StepPhase::kForward] + step[StepPhase::kBackward];
   }
-  double slowest_rank_ms() const;
   static void set_compute(StepTimes& step, double milliseconds);
 
   std::vector<std::vector<StepTimes>> ranks_;  // [rank][step]
   std::vector<double> communication_;          // [step]
-  bool is_synchronous_;
+  std::vector<bool> is_exchanged_;             // [step]: the ranks wait for each other
 };
 
 }  // namespace horo::ops

@@ -30,13 +30,19 @@ StepsInFlight::StepsInFlight(TrainStep& step)
 }
 
 void StepsInFlight::mark(Mark place) {
-  stream_.record(*slots_[begun_ % slots_.size()].marks[static_cast<std::size_t>(place)]);
+  Slot& slot = slots_[begun_ % slots_.size()];
+  if (place == Mark::kForward) slot.begin = std::chrono::steady_clock::now();
+  stream_.record(*slot.marks[static_cast<std::size_t>(place)]);
 }
 
 // The event follows the copy, so the host may read the verdict once the event is complete.
 void StepsInFlight::end_step() {
   mark(Mark::kEnd);
-  const Slot& slot = slots_[begun_ % slots_.size()];
+  Slot& slot = slots_[begun_ % slots_.size()];
+  const std::chrono::duration<double, std::milli> submission =
+      std::chrono::steady_clock::now() - slot.begin;
+  const auto& backward = slot.marks[static_cast<std::size_t>(Mark::kBackward)];
+  slot.launch = {submission.count(), backward->is_done()};
   stream_.copy(slot.verdict.data(), step_.verdict(), sizeof(GradientVerdict));
   stream_.copy(slot.scalars.data(), step_.scalars().data, sizeof(StepScalars));
   if (LossScaling* const scaling = step_.loss_scaling())
@@ -62,7 +68,8 @@ StepOutcome StepsInFlight::wait_for_oldest() {
           .was_clipped = limit && verdict.skip == 0 && verdict.norm > *limit,
           .why_skipped = why_skipped(verdict),
           .loss_scale = scale.scale,
-          .times = times_of(slot)};
+          .times = times_of(slot),
+          .launch = slot.launch};
 }
 
 StepTimes StepsInFlight::times_of(const Slot& slot) const {

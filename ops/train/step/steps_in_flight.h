@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 
@@ -38,6 +39,8 @@ class StepsInFlight {
     device::Memory scale;    // pinned: a LossScale
     std::array<std::unique_ptr<device::Event>, kMarks> marks;
     std::unique_ptr<device::Event> copied;
+    std::chrono::steady_clock::time_point begin;  // when the host submitted the first mark
+    StepLaunch launch;
   };
 
   StepTimes times_of(const Slot& slot) const;

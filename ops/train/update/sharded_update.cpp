@@ -163,6 +163,12 @@ std::vector<StepOutcome> ShardedUpdate::outcomes(bool /*all*/) {
   return std::exchange(outcomes_, {});
 }
 
+std::vector<std::size_t> ShardedUpdate::bucket_elements() const {
+  std::vector<std::size_t> elements;
+  for (const Bucket& bucket : buckets_) elements.push_back(bucket.rows);
+  return elements;
+}
+
 /// `parts`: a state of the parameters of this rank. Returns that of the whole bucket.
 Tensor ShardedUpdate::gather_state(Bucket& bucket, std::span<Tensor> parts) {
   Tensor own = Tensor::zeros(bucket.reduced.shape()), all({bucket.rows});

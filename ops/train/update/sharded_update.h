@@ -43,6 +43,7 @@ class ShardedUpdate : public UpdateMethod {
   void update() override;
   std::vector<StepOutcome> outcomes(bool all) override;
   void finish() override;
+  std::vector<std::size_t> bucket_elements() const override;
 
  private:
   struct Member {

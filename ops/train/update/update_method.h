@@ -54,6 +54,9 @@ class UpdateMethod {
   /// The caller has replaced the values of the tensors of state(), before the first step, with
   /// those of another run.
   virtual void restored() {}
+  /// The elements of each bucket whose gradients are reduced and scattered, and whose parameters
+  /// are gathered, in every step. Empty: the method has no such buckets.
+  virtual std::vector<std::size_t> bucket_elements() const { return {}; }
   /// The savings of Compression so far, if the method compresses.
   virtual CompressionFigures compression() { return {}; }
   /// Ends training: all ranks then have equal parameters, and the optimizer has a state for each

@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <thread>
 
 #include "horo/testing.h"
@@ -67,6 +68,55 @@ TEST(BottleneckReport, FindsTheCauseAtTheEndAndAfterASignal) {
   std::fclose(text);
   EXPECT_EQ(occurrences(printed, "bottleneck report: "), 2u) << printed;
   EXPECT_EQ(occurrences(printed, "  1. progress lines and callbacks take "), 2u) << printed;
+}
+
+/// Trains with a report that is not printed, and without one: the parameters must be the same.
+JobBottlenecks report_of(Context& context, const std::function<void(TrainerOptions&)>& change) {
+  set_compute_threads(1);
+  const auto train = [&](bool has_report) {
+    const BarsDataset train_set(96, 1), test_set(24, 2);
+    const auto model = make_small_model(0.0f);
+    Sgd optimizer(model->parameters(), {.learning_rate = 0.1f, .momentum = 0.9f});
+    TrainerOptions options{.epochs = 3, .global_batch = 24};
+    change(options);
+    if (has_report)
+      options.callbacks = {
+          std::make_shared<BottleneckReport>(BottleneckReportOptions{.text = nullptr})};
+    return Trainer(context, *model, optimizer, train_set, test_set, options).run();
+  };
+  const TrainReport report = train(true);
+  EXPECT_EQ(report.param_hash, train(false).param_hash);
+  return report.bottlenecks.value();
+}
+
+TEST(BottleneckReport, HasAModelOfAShardedOptimizer) {
+  testing::run_ranks(2, [&](Context& context) {
+    const auto [costs, diagnosis] =
+        report_of(context, [](TrainerOptions& options) { options.shard_optimizer = true; });
+    ASSERT_TRUE(costs.communication);
+    EXPECT_TRUE(costs.is_sharded);
+    EXPECT_GT(costs.communication->exchange.milliseconds, 0);
+    EXPECT_GT(costs.communication->gather_ms, 0);
+    EXPECT_GT(costs.communication->bandwidth, 0);
+    EXPECT_GT(costs.communication->exchange.bytes, 0);
+    ASSERT_TRUE(diagnosis.model);
+    EXPECT_GT(diagnosis.model->gather_ms, 0);
+    EXPECT_FALSE(diagnosis.model->is_lower_bound);
+  });
+}
+
+TEST(BottleneckReport, HasAModelOfLocalSteps) {
+  for (const LocalSteps& steps : {local_sgd(4), diloco(4, 2, 1)})
+    testing::run_ranks(2, [&](Context& context) {
+      const auto [costs, diagnosis] =
+          report_of(context, [&](TrainerOptions& options) { options.local_steps = steps; });
+      ASSERT_TRUE(costs.communication);
+      EXPECT_EQ(costs.local_steps.count, 4u);
+      EXPECT_EQ(costs.last_step, 12u);
+      EXPECT_GE(costs.communication->exchange.buckets, steps.fragments);
+      ASSERT_TRUE(diagnosis.model);
+      EXPECT_EQ(diagnosis.model->window(), steps.overlap > 0 ? 2 : 0);
+    });
 }
 
 }  // namespace

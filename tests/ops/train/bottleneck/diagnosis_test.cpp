@@ -252,29 +252,5 @@ TEST(Diagnosis, HasNoStepsWithoutSteps) {
   EXPECT_EQ(diagnose(JobCosts{}).summary, "no step was measured");
 }
 
-TEST(ScalingModel, PredictsMoreRanksFromLatencyAndBandwidth) {
-  JobCosts job = made_job(2, 4, [](std::size_t, std::size_t) { return usual_step(); });
-  job.communication = exchange_of(12, 10);  // 0.2 ms of latency
-  const auto model = diagnose(job).model;
-  ASSERT_TRUE(model);
-  EXPECT_NEAR(model->compute_ms, 9, 1e-9);
-  EXPECT_NEAR(model->communication_ms, 12, 1e-9);
-  EXPECT_NEAR(model->rest_ms, 13.5 - 12, 1e-9);
-  ASSERT_EQ(model->predictions.size(), 3u);
-  const auto predicted = [&](double ranks) {
-    return 0.2 * (ranks - 1) + 11.8 * ((ranks - 1) / ranks) / 0.5 + 1.5;
-  };
-  for (const ScalingPrediction& prediction : model->predictions) {
-    EXPECT_NEAR(prediction.step_ms, predicted(prediction.ranks), 1e-9);
-    EXPECT_NEAR(prediction.efficiency, 13.5 / prediction.step_ms, 1e-9);
-  }
-  EXPECT_EQ(model->hiding_batch, 43u);  // 32 * 12 / 9
-}
-
-TEST(ScalingModel, NeedsTheExchangeOfSeveralRanks) {
-  EXPECT_FALSE(diagnose(job_with(1, StepPhase::kLogging, 1)).model);
-  EXPECT_FALSE(diagnose(job_with(2, StepPhase::kLogging, 1)).model);
-}
-
 }  // namespace
 }  // namespace horo::ops

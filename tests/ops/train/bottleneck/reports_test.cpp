@@ -45,6 +45,61 @@ TEST(ReportText, HasAtMost25Lines) {
   EXPECT_THAT(text, HasSubstr("24 ranks"));
 }
 
+/// The same job on devices, of which one is hot, with steps that could be graphs.
+JobBottlenecks busy_devices() {
+  JobBottlenecks job = busy_job();
+  job.costs.is_on_device = job.costs.can_be_graph = true;
+  job.costs.communication.reset();
+  job.costs.why_unmeasured = "the phases of steps that run as a graph are unknown";
+  for (RankCosts& rank : job.costs.ranks) {
+    rank.device = DeviceCosts{.busy = 0.75,
+                              .memory_used = std::uint64_t{3} << 30,
+                              .memory_total = std::uint64_t{16} << 30};
+    rank.launches = LaunchCosts{.host_ms = 9, .caught_up = 1};
+  }
+  job.costs.ranks[3].device->hot = 0.8;
+  job.diagnosis = diagnose(job.costs);
+  return job;
+}
+
+TEST(ReportText, HasTheUseOfDevices) {
+  JobBottlenecks job = busy_devices();
+  std::string text = report_text(job.costs, job.diagnosis);
+  EXPECT_LE(std::ranges::count(text, '\n'), 25);
+  EXPECT_THAT(text, HasSubstr("CPU    device\n"));
+  EXPECT_THAT(text, HasSubstr("      75 %\n"));
+  EXPECT_THAT(text, HasSubstr("  device memory: at most 3 GiB of 16 GiB in use, on rank 0\n"));
+  EXPECT_THAT(text, HasSubstr("  no model for more ranks: the phases of steps"));
+  EXPECT_THAT(text,
+              HasSubstr("the clock of the device of rank 3 on <host & \"co\"> was lowered 80 % "
+                        "of the time because of its temperature\n"));
+  for (RankCosts& rank : job.costs.ranks) rank.device.reset();
+  text = report_text(job.costs, job.diagnosis);
+  EXPECT_THAT(text, Not(HasSubstr("CPU    device")));
+  EXPECT_THAT(text, Not(HasSubstr("device memory")));
+}
+
+TEST(ReportJson, HasTheUseOfDevices) {
+  const auto json = nlohmann::json::parse(to_json(busy_devices()));
+  const auto& rank = json.at("ranks").at(3);
+  EXPECT_EQ(rank.at("device_busy"), 0.75);
+  EXPECT_EQ(rank.at("device_hot"), 0.8);
+  EXPECT_EQ(rank.at("device_memory_used"), std::uint64_t{3} << 30);
+  EXPECT_EQ(rank.at("launches").at("host_ms"), 9);
+  EXPECT_EQ(json.at("no_model"), "the phases of steps that run as a graph are unknown");
+  EXPECT_EQ(json.at("notes").size(), 1u);
+  EXPECT_FALSE(json.contains("model"));
+  EXPECT_FALSE(
+      nlohmann::json::parse(to_json(busy_job())).at("ranks").at(3).contains("device_busy"));
+}
+
+TEST(ReportHtml, HasTheUseOfDevices) {
+  const std::string html = report_html(busy_devices());
+  EXPECT_THAT(html, HasSubstr("<td>75 %</td><td>3 GiB of 16 GiB</td><td>80 %</td><td>0 %</td>"));
+  EXPECT_THAT(html, HasSubstr("There is no model for more ranks: the phases of steps"));
+  EXPECT_THAT(html, HasSubstr("of rank 3 on &lt;host"));
+}
+
 TEST(ReportText, WorksWithoutSteps) {
   EXPECT_EQ(report_text({}, diagnose({})), "bottleneck report: no step was measured\n");
 }
@@ -93,7 +148,8 @@ TEST(CostCollection, PacksEveryField) {
   costs.node = 2;
   costs.process = {1.5, 2.5, 0.25, 0.125, 3.5, 0.75, 7, 9};
   costs.memory_bandwidth = 1e10;
-  costs.device_busy = 0.5;
+  costs.device = DeviceCosts{0.5, 0.25, 0.125, 3, 7};
+  costs.launches = LaunchCosts{2.5, 0.75};
   const RankCosts copy = unpack(pack(costs));
   EXPECT_EQ(pack(copy), pack(costs));
   EXPECT_EQ(copy.rank, 3);
@@ -103,10 +159,13 @@ TEST(CostCollection, PacksEveryField) {
   EXPECT_EQ(copy.loader.reading_cpu_ms, 1);
   EXPECT_EQ(copy.process.idle_cores, 0.75);
   EXPECT_EQ(copy.process.involuntary_switches, 9u);
-  EXPECT_EQ(copy.device_busy, 0.5);
+  EXPECT_EQ(copy.device->busy, 0.5);
+  EXPECT_EQ(copy.device->memory_total, 7u);
+  EXPECT_EQ(copy.launches->caught_up, 0.75);
   EXPECT_EQ(copy.steps.size(), 100u);
   EXPECT_EQ(copy.steps[7].phase_ms, costs.steps[7].phase_ms);
-  EXPECT_FALSE(unpack(pack(RankCosts{})).device_busy);
+  EXPECT_FALSE(unpack(pack(RankCosts{})).device);
+  EXPECT_FALSE(unpack(pack(RankCosts{})).launches);
 }
 
 TEST(CostCollection, RejectsOtherBytes) {
