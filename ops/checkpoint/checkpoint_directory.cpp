@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "horo/base/error.h"
-#include "ops/checkpoint/durable_file.h"
+#include "horo/base/system/durable_file.h"
 
 namespace horo::ops {
 namespace {

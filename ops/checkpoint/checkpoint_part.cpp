@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/checkpoint/durable_file.h"
+#include "horo/base/system/durable_file.h"
 
 namespace horo::ops {
 namespace {

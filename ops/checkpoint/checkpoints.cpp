@@ -6,10 +6,10 @@
 #include <exception>
 #include <span>
 
+#include "horo/base/system/durable_file.h"
 #include "horo/base/text/log.h"
 #include "horo/base/text/quantity.h"
 #include "ops/checkpoint/checkpoint_part.h"
-#include "ops/checkpoint/durable_file.h"
 #include "ops/checkpoint/sharded_state.h"
 #include "ops/checkpoint/training_state.h"
 #include "ops/train/trainer.h"

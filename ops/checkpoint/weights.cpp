@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/checkpoint/durable_file.h"
+#include "horo/base/system/durable_file.h"
 #include "ops/checkpoint/safetensors.h"
 
 namespace horo::ops {

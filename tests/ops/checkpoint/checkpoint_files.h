@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "horo/base/error.h"
+#include "horo/base/system/durable_file.h"
 #include "ops/checkpoint/checkpoint_part.h"
-#include "ops/checkpoint/durable_file.h"
 
 namespace horo::ops {
 

@@ -1,4 +1,4 @@
-#include "ops/checkpoint/durable_file.h"
+#include "horo/base/system/durable_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

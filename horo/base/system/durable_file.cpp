@@ -1,4 +1,4 @@
-#include "ops/checkpoint/durable_file.h"
+#include "horo/base/system/durable_file.h"
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -14,7 +14,7 @@
 #include "horo/base/error.h"
 #include "horo/base/system/file_descriptor.h"
 
-namespace horo::ops {
+namespace horo {
 namespace {
 
 [[noreturn]] void fail(std::string_view what, const std::filesystem::path& path) {
@@ -72,4 +72,4 @@ std::vector<std::byte> read_whole_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-}  // namespace horo::ops
+}  // namespace horo

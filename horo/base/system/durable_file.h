@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace horo::ops {
+namespace horo {
 
 /// The end of the names of files that are being written. Such files are incomplete.
 inline constexpr const char* kTemporarySuffix = ".tmp";
@@ -19,4 +19,4 @@ void write_durably(const std::filesystem::path& path, std::span<const std::byte>
 /// The bytes of a file. Throws Error, with the path and the reason, if it cannot be read.
 std::vector<std::byte> read_whole_file(const std::filesystem::path& path);
 
-}  // namespace horo::ops
+}  // namespace horo
