@@ -1,7 +1,11 @@
 # Finds oneDNN. Result: oneDNN_FOUND, oneDNN_VERSION, target oneDNN::oneDNN
 # (Debian's own package configuration asks for OpenCL, which horo does not need.)
-find_path(oneDNN_INCLUDE_DIR dnnl.hpp)
+# The header is that of the library. Other packages bring headers of other versions, for example libtorch, whose folder may be
+# in CMAKE_PREFIX_PATH.
 find_library(oneDNN_LIBRARY NAMES dnnl)
+get_filename_component(_lib_dir "${oneDNN_LIBRARY}" DIRECTORY)
+find_path(oneDNN_INCLUDE_DIR dnnl.hpp HINTS ${_lib_dir}/../include ${_lib_dir}/../../include NO_DEFAULT_PATH)
+find_path(oneDNN_INCLUDE_DIR dnnl.hpp)
 if(oneDNN_INCLUDE_DIR)
   file(GLOB _version_files ${oneDNN_INCLUDE_DIR}/oneapi/dnnl/dnnl_version.h
        ${oneDNN_INCLUDE_DIR}/dnnl_version.h)
