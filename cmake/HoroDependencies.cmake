@@ -58,3 +58,13 @@ if(NOT HORO_WITH_CUDA STREQUAL "OFF")
                         "Install them, or configure with -DHORO_WITH_CUDA=OFF.")
   endif()
 endif()
+
+# libtorch is not compiled with sanitizers, which report false errors in it.
+set(HORO_TORCH_FOUND FALSE)
+if(HORO_WITH_TORCH STREQUAL "ON" OR (HORO_WITH_TORCH STREQUAL "AUTO" AND NOT HORO_SANITIZER))
+  find_package(LibTorch QUIET)
+  set(HORO_TORCH_FOUND ${LibTorch_FOUND})
+  if(HORO_WITH_TORCH STREQUAL "ON" AND NOT LibTorch_FOUND)
+    find_package(LibTorch REQUIRED)  # prints what is missing
+  endif()
+endif()

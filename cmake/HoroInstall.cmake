@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 
 # The components of find_package(horo), each after those that it links. A component X has targets (horo_library(... COMPONENT
 # X)) and a file cmake/components/X.cmake.in with what its users must have.
-set(HORO_KNOWN_COMPONENTS static horo c ops train)
+set(HORO_KNOWN_COMPONENTS static horo c ops train torch)
 get_property(_with_targets GLOBAL PROPERTY HORO_COMPONENTS)
 set(HORO_COMPONENTS)
 set(_dir ${CMAKE_INSTALL_LIBDIR}/cmake/horo)
@@ -35,6 +35,9 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/horoConfigVersion.c
   COMPATIBILITY SameMinorVersion)
 horo_install_files(horo ${_dir} ${PROJECT_BINARY_DIR}/cmake/horoConfig.cmake ${PROJECT_BINARY_DIR}/cmake/horoConfigVersion.cmake)
 horo_install_files(ops ${_dir} ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake)
+if(HORO_TORCH_FOUND)
+  horo_install_files(torch ${_dir} ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake)
+endif()
 
 # horo_link_flags(VARIABLE TARGETS_OR_FILES...): the flags that link libraries, as -lNAME, with -L for folders that the compiler
 # does not search. Ignores targets without a file, as those of header-only libraries.

@@ -7,6 +7,12 @@ endif()
 
 set(HORO_WITH_CUDA AUTO CACHE STRING "Find the CUDA toolkit, NCCL and cuDNN: AUTO, ON (required) or OFF")
 set_property(CACHE HORO_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(_default OFF)  # a project that contains horo asks for it
+if(PROJECT_IS_TOP_LEVEL)
+  set(_default AUTO)
+endif()
+set(HORO_WITH_TORCH ${_default} CACHE STRING "Build the adapter for libtorch: AUTO (if found), ON (required) or OFF")
+set_property(CACHE HORO_WITH_TORCH PROPERTY STRINGS AUTO ON OFF)
 set(HORO_SANITIZER "" CACHE STRING "Sanitizer of the whole build: empty, address (with undefined) or thread")
 set_property(CACHE HORO_SANITIZER PROPERTY STRINGS "" address thread)
 option(HORO_WARNINGS_AS_ERRORS "Treat compiler warnings as errors" OFF)
