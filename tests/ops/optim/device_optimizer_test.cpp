@@ -62,8 +62,7 @@ void compare(const NamedOptimizer& one, DataType type) {
     device::DeviceArray<float> numbers(backend.device(), backend.stream(), {factor, rate});
     for (std::size_t i = 0; i < on_host.size(); ++i) {
       std::vector<float> values = TrainedParameters::gradient(on_host[i], i, step);
-      if (type == DataType::kBFloat16)
-        for (float& value : values) value = static_cast<float>(BFloat16(value));
+      for (float& value : values) value = rounded_to(type, value);
       Tensor wide = backend.from_host(tensor_of(on_host[i].value.shape(), values));
       Tensor& gradient = on_device[i].gradient;
       gradient = gradient.type() == DataType::kFloat32 ? std::move(wide)
@@ -83,7 +82,7 @@ void compare(const NamedOptimizer& one, DataType type) {
     const Tensor copy = backend.to_host(backend.converted(on_device[i].copy, DataType::kFloat32));
     const Tensor value = backend.to_host(on_device[i].value);
     for (std::size_t k = 0; k < copy.count(); ++k)
-      EXPECT_EQ(copy.values()[k], static_cast<float>(BFloat16(value.values()[k])));
+      EXPECT_EQ(copy.values()[k], rounded_to(type, value.values()[k]));
   }
   on_device.move_to(cpu_backend());
   moved->move_to(cpu_backend());
@@ -102,7 +101,7 @@ void compare(const NamedOptimizer& one, DataType type) {
 
 TEST(DeviceOptimizers, MatchTheHost) {
   for (const NamedOptimizer& one : optimizers())
-    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16}) {
+    for (const DataType type : {DataType::kFloat32, DataType::kBFloat16, DataType::kFloat16}) {
       SCOPED_TRACE(one.name);
       compare(one, type);
     }

@@ -196,6 +196,31 @@ inline void check_bfloat16(device::Device& device, Context& context) {
   EXPECT_GT(report.test_accuracy, 0.6);
 }
 
+/// With a loss scale that fits, and, as graphs, with one that overflows: then steps are skipped on
+/// all ranks until the scale fits.
+inline void check_float16(device::Device& device, Context& context) {
+  const auto train = [&](std::uint64_t steps, float scale, bool graph) {
+    TrainerOptions options = small_device_options();
+    options.steps = steps;
+    options.device = {.device = &device,
+                      .type = DataType::kFloat16,
+                      .loss_scale = {.initial = scale},
+                      .graph = graph};
+    return SmallTraining().run(context, options);
+  };
+  TrainerOptions options = small_device_options();
+  options.steps = 10;
+  const TrainReport good = train(10, 1024, false);
+  expect_similar(good, train_on(nullptr, context, options), 0.15);
+  EXPECT_EQ(good.skipped_steps, 0u);
+  EXPECT_EQ(good.loss_scale, 1024);
+  const TrainReport overflowing = train(16, 0x1p28f, true);
+  EXPECT_GT(overflowing.skipped_steps, 3u);
+  EXPECT_LT(overflowing.skipped_steps, 16u);
+  EXPECT_EQ(overflowing.loss_scale, 0x1p28f / static_cast<float>(1u << overflowing.skipped_steps));
+  EXPECT_LT(overflowing.losses.back(), overflowing.losses.front());
+}
+
 inline void check_clipping(device::Device& device, Context& context) {
   TrainerOptions options = small_device_options();
   options.clip_norm = 0.5;

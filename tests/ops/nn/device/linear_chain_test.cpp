@@ -87,7 +87,8 @@ TEST_P(DeviceLinearChains, StoreTheOutputAndBitsOfRelu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(In, DeviceLinearChains,
-                         testing::Values(DataType::kFloat32, DataType::kBFloat16),
+                         testing::Values(DataType::kFloat32, DataType::kBFloat16,
+                                         DataType::kFloat16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 TEST(DeviceLinearChain, NamesTheLayerThatDoesNotFit) {

@@ -112,6 +112,7 @@ TEST(Losses, CrossEntropyOfTokensSmoothsAndIgnores) {
       expect_equal(in_host_memory(loss, logits, wanted, 2.5), expected, 1e-5);
       expect_equal(on_device(loss, logits, wanted, 2.5, DataType::kFloat32), expected, 1e-5);
       expect_equal(on_device(loss, logits, wanted, 2.5, DataType::kBFloat16), expected, 0.05);
+      expect_equal(on_device(loss, logits, wanted, 2.5, DataType::kFloat16), expected, 0.01);
     }
   }
 }
@@ -133,6 +134,7 @@ TEST(Losses, MeanSquaredErrorIsTheMeanOverAllValues) {
     expect_equal(in_host_memory(loss, output, targets, 4), expected, 1e-5);
     expect_equal(on_device(loss, output, targets, 4, DataType::kFloat32), expected, 1e-5);
     expect_equal(on_device(loss, output, targets, 4, DataType::kBFloat16), expected, 0.05);
+    expect_equal(on_device(loss, output, targets, 4, DataType::kFloat16), expected, 0.01);
   }
 }
 

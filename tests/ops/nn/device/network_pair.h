@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "horo/base/float16.h"
 #include "ops/backend/device/device_backend.h"
 #include "ops/nn/layer.h"
 #include "tests/ops/support/test_tensors.h"
@@ -29,6 +30,12 @@ inline double relative_error(std::span<const float> actual, std::span<const floa
   }
   EXPECT_GT(norm, 0.0);
   return std::sqrt(error / norm);
+}
+
+/// `value` rounded to a floating-point type.
+inline float rounded_to(DataType type, float value) {
+  if (type == DataType::kFloat16) return static_cast<float>(Float16(value));
+  return type == DataType::kBFloat16 ? static_cast<float>(BFloat16(value)) : value;
 }
 
 /// A device with its DeviceBackend, and copies to and from it.
