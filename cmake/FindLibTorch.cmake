@@ -4,6 +4,12 @@
 # Looks below CMAKE_PREFIX_PATH and Torch_DIR, as find_package(Torch) does, and in the folders of the system. PyTorch's own
 # package file is not used: if PyTorch was built with CUDA, it enables the language CUDA, and ends the configuration if the
 # toolkit is missing. A program may use both: find_package(Torch) links the same libraries.
+# A libtorch that was found before and has been removed is not used.
+foreach(_variable LibTorch_INCLUDE_DIR LibTorch_API_INCLUDE_DIR LibTorch_CPU_LIBRARY LibTorch_C10_LIBRARY)
+  if(${_variable} AND NOT EXISTS ${${_variable}})
+    unset(${_variable} CACHE)
+  endif()
+endforeach()
 set(_prefixes)
 foreach(_folder ${CMAKE_PREFIX_PATH} ${Torch_DIR} $ENV{Torch_DIR})
   # Besides the folder of libtorch, PyTorch documents the folder of its package files.
