@@ -5,10 +5,12 @@ usage: docs_test.py PART SOURCE BUILD CXX [INCLUDE_FOLDER...]
   PART: Links, Snippets, Commands, Texts or SelfTest
 
 Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/internals and docs/results):
-- Every fenced block has a language: cpp, c, cmake, sh, json, text or yaml.
+- Every fenced block has a language: cpp, c, cmake, python, sh, json, text or yaml.
 - A cpp block with an #include is a complete file. Any other cpp block is a function body with the declarations of
   tests/docs/snippet_context.h. Both are compiled without code generation.
 - A c block is a function body with the declarations of tests/docs/snippet_context_c.h.
+- A python block is a program, which runs on 2 ranks. One that imports torch is skipped without PyTorch; HORO_TEST_TORCH_PYTHON is
+  the interpreter for them.
 - Inline code that begins with hororun or the path of a script or program uses only existing programs and options.
 - A sh block runs in a folder that looks like the repository, with this build as build/release. A block after
   `<!-- not run: REASON -->` does not run, but its programs and options are checked. commands.py lists the reasons.
@@ -28,7 +30,7 @@ import messages
 PART = sys.argv[1]
 SOURCE, BUILD = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
 CXX, INCLUDES = sys.argv[4], [f"-I{folder}" for folder in [sys.argv[2], *sys.argv[5:]]]
-LANGUAGES = {"cpp", "c", "cmake", "sh", "json", "text", "yaml"}
+LANGUAGES = {"cpp", "c", "cmake", "python", "sh", "json", "text", "yaml"}
 CHECKED = [page for page in docs_pages.pages_of(SOURCE)
            if not page.startswith(("docs/internals", "docs/results"))]
 
@@ -108,6 +110,21 @@ def known_settings():
     return {name for file in sources for name in settings_named(file.read_text())}
 
 
+def python_failure_of(block):
+    """Runs a program on 2 ranks. Returns its output if it fails, "skipped" without PyTorch, else None."""
+    needs_torch = "torch" in block.text
+    interpreter = (os.environ.get("HORO_TEST_TORCH_PYTHON") or sys.executable) if needs_torch else sys.executable
+    if needs_torch and subprocess.run([interpreter, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        return "skipped"
+    environment = {**os.environ, "PYTHONPATH": str(SOURCE / "horo/python"), "LD_LIBRARY_PATH": str(BUILD / "horo/c"), "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "snippet.py"
+        file.write_text(block.text)
+        run = subprocess.run([BUILD / "bin/hororun", "-np", "2", interpreter, file], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             env=environment, text=True, timeout=100, check=False)
+    return f"{block.place}:\n{run.stdout[-3000:]}" if run.returncode != 0 else None
+
+
 class Links(unittest.TestCase):
     maxDiff = None
 
@@ -143,6 +160,14 @@ class Snippets(unittest.TestCase):
         self.assertGreater(len(blocks("c")), 1)
         errors = c_compile_errors(blocks("c"))
         self.assertFalse(errors, errors)
+
+    def test_python_blocks_run(self):
+        self.assertGreater(len(blocks("python")), 2)
+        results = [(block.place, python_failure_of(block)) for block in blocks("python")]
+        self.assertEqual([result for _, result in results if result not in (None, "skipped")], [])
+        skipped = [place for place, result in results if result == "skipped"]
+        if skipped:
+            print(f"SKIPPED: PyTorch is missing, so {', '.join(skipped)} did not run")
 
     def test_cmake_blocks_use_installed_package(self):
         consumer = (SOURCE / "tests/install/consumer/CMakeLists.txt").read_text()
