@@ -201,7 +201,7 @@ class Context {
   /// Sends `tensor` to rank options.to, which must call recv() with the same name, type and shape.
   /// recv() stores the values in its `tensor`. Only the two ranks take part, and in a process set
   /// both are numbers of members. A rank may send to itself, if one of the two calls is
-  /// asynchronous. A tensor in device memory throws InvalidArgument.
+  /// asynchronous.
   ///
   /// The k-th send() of a name to a rank matches the k-th recv() of that name there. Several
   /// messages of one name may be in flight. Messages of different names, and collectives of the
@@ -218,6 +218,11 @@ class Context {
   /// not negotiate messages, because all ranks would then take part in each of them. The first
   /// message of a Context starts a thread, which runs the asynchronous forms and their callbacks
   /// (Handle::then()).
+  ///
+  /// A tensor in device memory passes through pinned host memory, which each message allocates, so
+  /// the other rank may have a tensor in host memory. options.stream is as in AllreduceOptions. The
+  /// operation has completed when the values are on the device: wait for it on the host;
+  /// Handle::wait_on() throws InvalidArgument.
   ///
   /// Errors: if type or shape differ, both ranks throw MismatchError with the same text, and the
   /// context remains usable. If one of the two ranks has called shutdown(), or closed the process

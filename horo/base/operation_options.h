@@ -63,11 +63,13 @@ struct BarrierOptions {
 struct SendOptions {
   std::string name;
   int to = -1;  ///< the rank that receives; required
+  void* stream = nullptr;
 };
 /// Options of Context::recv(). Messages without a name have the name "message".
 struct ReceiveOptions {
   std::string name;
   int from = -1;  ///< the rank that sends; required
+  void* stream = nullptr;
 };
 struct CheckEqualOptions {
   /// The name of the check, which errors show. May be empty. Each name has its own count of calls;

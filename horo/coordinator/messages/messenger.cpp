@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "horo/base/error.h"
@@ -180,6 +179,7 @@ bool Messenger::run_round() {
     bool did_work = take_submitted();
     did_work |= read_notices();
     refuse_waiting_peers();
+    did_work |= advance_copies();
     did_work |= advance_transfers();
     check_deadlines(now);
     return did_work;
@@ -231,9 +231,9 @@ void Messenger::announce(MessageEntry entry) {
     header.tag = tags.free.back();
     tags.free.pop_back();
   }
-  const bool is_inline = header.side == Side::kSend && open.entry.bytes <= kLargestInline;
+  const bool has_values = header.side == Side::kSend && is_inline(open.entry);
   if (!shut_down_peers_.contains(peer))
-    notices_->send(peer, encode(header, {open.entry.data, is_inline ? open.entry.bytes : 0}));
+    notices_->send(peer, encode(header, {open.entry.data, has_values ? open.entry.bytes : 0}));
   if (const auto remote = table_.add_own(peer, header, number)) return match(number, *remote);
   if (shut_down_peers_.contains(peer)) fail_calls_to(peer);
 }
@@ -252,49 +252,6 @@ bool Messenger::read_notices() {
     if (const auto number = table_.add_remote(message->source, remote)) match(*number, remote);
   }
   return has_any;
-}
-
-// Both ranks have both headers, so they decide alike. Receives have tags of their own, because the
-// two ranks may match several messages in different orders.
-void Messenger::match(std::uint64_t number, const MessageTable::Remote& remote) {
-  Open& open = open_.at(number);
-  MessageEntry& entry = open.entry;
-  const bool is_sender = entry.header.side == Side::kSend;
-  const std::string mismatch =
-      mismatch_text(route_of(entry), is_sender ? entry.header : remote.header,
-                    is_sender ? remote.header : entry.header, topology_);
-  if (!mismatch.empty()) {
-    recorder_.note_error(mismatch);
-    return complete(number, std::make_exception_ptr(MismatchError(mismatch)));
-  }
-  const std::int64_t now = observe::flight_clock();
-  entry.flight.start(now, now);
-  if (entry.bytes <= kLargestInline) {
-    if (!is_sender) {
-      if (remote.values.size() != entry.bytes)
-        throw CommunicationError(fmt::format("{}: {} bytes arrived instead of {}",
-                                             route_of(entry).describe(topology_),
-                                             remote.values.size(), entry.bytes));
-      if (entry.bytes > 0) std::memcpy(entry.data, remote.values.data(), entry.bytes);
-    }
-    return complete(number, nullptr);
-  }
-  open.is_matched = true;
-  open.ticket =
-      is_sender ? peers_->start_send(entry.peer, remote.header.tag, {entry.data, entry.bytes})
-                : peers_->start_receive(entry.peer, entry.header.tag, {entry.data, entry.bytes});
-  transfers_.push_back(number);
-}
-
-bool Messenger::advance_transfers() {
-  std::vector<std::uint64_t> done;
-  std::erase_if(transfers_, [&](std::uint64_t number) {
-    if (!peers_->test(open_.at(number).ticket)) return false;
-    done.push_back(number);
-    return true;
-  });
-  for (const std::uint64_t number : done) complete(number, nullptr);
-  return !done.empty();
 }
 
 // One notice per peer is enough. It fails all calls of the peer that wait for this rank. Headers of
@@ -350,6 +307,7 @@ void Messenger::complete(std::uint64_t number, const std::exception_ptr& error) 
 }
 
 void Messenger::finish_call(MessageEntry& entry, const std::exception_ptr& error) {
+  entry.staging.reset();  // the program may free the tensor as soon as the call is complete
   const std::string label = route_of(entry).label(topology_);
   if (error == nullptr) {
     entry.flight.finish(observe::flight_clock());
@@ -412,6 +370,8 @@ void Messenger::end_all(const std::exception_ptr& error) {
     entries.swap(submitted_);
   }
   transfers_.clear();
+  filling_.clear();
+  emptying_.clear();
   peers_.reset();
   for (auto& [number, open] : std::exchange(open_, {})) finish_call(open.entry, error);
   for (MessageEntry& entry : entries) finish_call(entry, error);

@@ -29,12 +29,26 @@
 
 namespace horo::coordinator {
 
+/// The copy between a tensor in device memory and the host memory from which its values are sent,
+/// or to which they are received. Functions do not block. They may be called from any thread, one
+/// at a time. The destructor waits for the device.
+class MessageStaging {
+ public:
+  virtual ~MessageStaging() = default;
+  /// Of a sender: whether the values have arrived in host memory.
+  virtual bool is_filled() = 0;
+  /// Of a receiver: whether the values have arrived in device memory. The first call, after the
+  /// values have arrived in host memory, starts the copy.
+  virtual bool is_emptied() = 0;
+};
+
 /// One call of send() or recv() of this rank.
 struct MessageEntry {
-  MessageHeader header;  ///< the messenger sets `tag`
-  int peer = 0;          ///< the other rank, or this one
-  std::byte* data = nullptr;
+  MessageHeader header;       ///< the messenger sets `tag`
+  int peer = 0;               ///< the other rank, or this one
+  std::byte* data = nullptr;  ///< host memory
   std::size_t bytes = 0;
+  std::shared_ptr<MessageStaging> staging{};  ///< null if the tensor is in host memory
   std::shared_ptr<Completion> completion = std::make_shared<Completion>();
   std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now();
   observe::OpenFlight flight;
@@ -86,6 +100,7 @@ class Messenger {
   struct Open {
     MessageEntry entry;
     collectives::PointToPoint::Ticket ticket = 0;  // in a transfer
+    std::int32_t receiver_tag = 0;                 // of a sender
     bool is_matched = false;
   };
   // The tags of the open receives from one peer.
@@ -99,6 +114,7 @@ class Messenger {
     std::exception_ptr error;
   };
 
+  static bool is_inline(const MessageEntry& sender);
   void enqueue(MessageEntry entry);
   bool can_own() const { return !is_owned_ && should_end_ == nullptr && ended_with_ == nullptr; }
   void release_rounds();
@@ -110,7 +126,9 @@ class Messenger {
   void announce(MessageEntry entry);
   bool read_notices();
   void match(std::uint64_t number, const MessageTable::Remote& remote);
+  bool advance_copies();
   bool advance_transfers();
+  void finish_receive(std::uint64_t number);
   void refuse_waiting_peers();
   void fail_calls_to(int peer);
   void check_deadlines(Time now);
@@ -135,6 +153,9 @@ class Messenger {
   MessageTable table_;
   std::map<std::uint64_t, Open> open_;  // by number, in the order of submission
   std::vector<std::uint64_t> transfers_;
+  // Matched senders that wait for their values, and receivers whose values leave the staging
+  // memory.
+  std::vector<std::uint64_t> filling_, emptying_;
   std::map<int, Tags> tags_;
   std::set<int> shut_down_peers_, refused_peers_;
   std::uint64_t last_number_ = 0;

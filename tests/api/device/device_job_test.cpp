@@ -113,6 +113,25 @@ TEST(DeviceJob, SumsEveryType) {
   }
 }
 
+TEST(DeviceJob, SendsMessages) {
+  Context ctx = init();
+  const auto device = open_device(ctx);
+  const auto stream = device->make_stream();
+  const int n = ctx.size(), from = (ctx.rank() + n - 1) % n;
+  for (const std::size_t count : {100, 30011}) {
+    const DeviceArray<float> out(*device, count), in(*device, count);
+    for (std::size_t i = 0; i < count; ++i) out.host()[i] = value<float>(ctx.rank(), 0, 0, i);
+    out.upload(*stream);
+    const Handle sent = ctx.send_async(
+        out.view(), {.name = "x", .to = (ctx.rank() + 1) % n, .stream = stream->native()});
+    ctx.recv(in.view(), {.name = "x", .from = from, .stream = stream->native()});
+    const std::vector<float> values = in.values(*stream);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(values[i], value<float>(from, 0, 0, i)) << "index " << i;
+    sent.wait();
+  }
+}
+
 TEST(DeviceJob, ManyChunksAreReproducible) {
   Context ctx = init();
   const auto device = open_device(ctx);

@@ -22,19 +22,46 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::RunOptions;
 
-TEST(OperationsOnDevice, MessagesAreRejected) {
+TEST(OperationsOnDevice, MessagesNeedAStreamOfTheirDevice) {
   run_ranks(1, [](Context& ctx) {
     Rank rank(ctx, 6);
     const auto& array = rank.tensor(0, 12);
-    for (const bool is_send : {true, false})
-      EXPECT_THAT(error_text<InvalidArgument>([&] {
-                    if (is_send)
-                      ctx.send(view(array), {.name = "x", .to = 0});
-                    else
-                      ctx.recv(view(array), {.name = "x", .from = 0});
-                  }),
-                  AllOf(HasSubstr(is_send ? "send 'x'" : "recv 'x'"),
-                        HasSubstr("copy the tensor to host memory first")));
+    std::vector<float> host(12);
+    const auto text_of = [&](bool is_send, TensorView tensor, void* stream) {
+      return error_text<InvalidArgument>([&] {
+        if (is_send)
+          ctx.send(tensor, {.name = "x", .to = 0, .stream = stream});
+        else
+          ctx.recv(tensor, {.name = "x", .from = 0, .stream = stream});
+      });
+    };
+    for (const bool is_send : {true, false}) {
+      const char* const call = is_send ? "send 'x': " : "recv 'x': ";
+      EXPECT_THAT(text_of(is_send, view(array), nullptr), HasSubstr(call));
+      EXPECT_THAT(
+          text_of(is_send, TensorView(host), rank.native()),
+          AllOf(HasSubstr(call), HasSubstr("options.stream is set, but the tensor is in host "
+                                           "memory; leave it null")));
+      EXPECT_THAT(
+          text_of(is_send, TensorView(host.data(), Shape{12}, rank.device()), rank.native()),
+          AllOf(HasSubstr(call), HasSubstr("does not lie in memory of")));
+    }
+  });
+}
+
+// The ranks agree on the mismatch before values are sent.
+TEST(OperationsOnDevice, MessagesThatDifferFailOnBothRanks) {
+  run_ranks(2, [](Context& ctx) {
+    Rank rank(ctx, 6);
+    const auto& array = rank.tensor(0, ctx.rank() == 0 ? 3000 : 3001);
+    EXPECT_THAT(error_text<MismatchError>([&] {
+                  if (ctx.rank() == 0)
+                    ctx.send(view(array), {.name = "x", .to = 1, .stream = rank.native()});
+                  else
+                    ctx.recv(view(array), {.name = "x", .from = 0, .stream = rank.native()});
+                }),
+                HasSubstr("3001"));
+    ctx.barrier();
   });
 }
 

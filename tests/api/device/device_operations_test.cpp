@@ -115,6 +115,51 @@ void reduce_type(Context& ctx, Rank& rank) {
     ASSERT_EQ(static_cast<float>(shard.data()[i]), sum_of(ctx.size(), 0, first + i)) << i;
 }
 
+// The values follow the work of the stream before the call. Each rank sends to the next one.
+TEST_P(OperationsOnDeviceRanks, SendMessagesInStreamOrder) {
+  run_ranks(GetParam(), [](Context& ctx) {
+    Rank rank(ctx, 8);
+    const int n = ctx.size(), from = (ctx.rank() + n - 1) % n;
+    for (const std::size_t count : {0, 1, 512, 513, 20000}) {
+      const auto& out = rank.tensor(0, count);
+      const auto& in = rank.tensor(1, count);
+      const Handle sent = ctx.send_async(
+          view(out), {.name = "x", .to = (ctx.rank() + 1) % n, .stream = rank.native()});
+      const Handle received =
+          ctx.recv_async(view(in), {.name = "x", .from = from, .stream = rank.native()});
+      received.wait();
+      rank.expect(in, [from](std::size_t i) { return value(from, 0, i); });
+      sent.wait();
+      EXPECT_THROW(sent.wait_on(rank.native()), InvalidArgument);
+      rank.make(out, 2);
+      rank.stream().synchronize();
+    }
+  });
+}
+
+// One of the two tensors of a message may be in host memory.
+TEST(OperationsOnDevice, MessagesConnectHostAndDeviceMemory) {
+  run_ranks(2, [](Context& ctx) {
+    Rank rank(ctx, 9);
+    for (const std::size_t count : {3, 5000}) {
+      const auto& array = rank.tensor(0, count);
+      std::vector<float> host(count);
+      if (ctx.rank() == 0) {
+        ctx.send(view(array), {.name = "down", .to = 1, .stream = rank.native()});
+        ctx.recv(view(array), {.name = "up", .from = 1, .stream = rank.native()});
+        rank.expect(array, [](std::size_t i) { return 1 + value(0, 0, i); });
+        rank.stream().synchronize();
+      } else {
+        ctx.recv(TensorView(host), {.name = "down", .from = 0});
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(host[i], value(0, 0, i));
+        for (float& x : host) ++x;
+        ctx.send(TensorView(host), {.name = "up", .to = 0});
+      }
+    }
+    EXPECT_EQ(ctx.counters().messages_sent, 2u);
+  });
+}
+
 TEST_P(OperationsOnDeviceRanks, ReduceEveryType) {
   run_ranks(GetParam(), [](Context& ctx) {
     Rank rank(ctx, 3);
