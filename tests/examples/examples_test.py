@@ -16,6 +16,7 @@ BIN = os.environ["BIN"]
 BUILT_WITH_CUDA = os.environ["BUILT_WITH_CUDA"] == "1"
 LOSS = r"step +(\d+)  loss ([0-9.]+)"  # a line of own_model, tensor_parallel and pipeline
 PARALLEL = ("tensor_parallel", "pipeline", "async_sgd")
+TORCH = tuple(name for name in ("train_torch", "torch_bench") if os.path.exists(os.path.join(BIN, name)))  # in builds with libtorch
 
 
 def hororun(ranks, program, *arguments):
@@ -240,7 +241,7 @@ class Parallel(unittest.TestCase):
 
 class CommandLines(unittest.TestCase):
     PROGRAMS = ("train_mnist", "train_cifar", "train_gpt", "allreduce_bench", "gradient_bench", "collective_bench", "negotiation_bench",
-                "device_bench", "train_step_bench", "own_model", *PARALLEL)
+                "device_bench", "train_step_bench", "own_model", *PARALLEL, *TORCH)
 
     def run_program(self, program, *arguments):
         return subprocess.run([os.path.join(BIN, program), *arguments], capture_output=True, text=True)

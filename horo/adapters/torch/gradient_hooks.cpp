@@ -1,5 +1,6 @@
 #include "horo/adapters/torch/gradient_hooks.h"
 
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
