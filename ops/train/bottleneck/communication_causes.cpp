@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "horo/base/text/quantity.h"
 #include "ops/train/bottleneck/causes.h"
@@ -13,7 +14,7 @@ namespace {
 constexpr double kFixedShare = 0.25;
 constexpr int kLargestFactor = 64;
 // Local steps may expose this part of the time of a step.
-constexpr double kLargestExposedShare = 0.03;
+constexpr double kLargestExposedShare = 0.1;
 
 double mean_of_ranks(const Evidence& evidence, StepPhase phase) {
   double sum = 0;
@@ -51,8 +52,10 @@ double explained_communication(const Evidence& evidence) {
   const double exposed = evidence.replay.communication_ms();
   const auto& communication = evidence.job.communication;
   if (!communication) return exposed;
-  const auto steps = static_cast<double>(std::max<std::size_t>(1, evidence.job.local_steps.count));
-  return std::min(exposed, 1.5 * communication->exchange.milliseconds / steps);
+  const ExchangeCosts& exchange = communication->exchange;
+  const bool is_local = evidence.job.local_steps.count > 0;
+  return std::min(exposed,
+                  1.5 * (is_local ? exposed_of(evidence, exchange) : exchange.milliseconds));
 }
 
 // The model relates the variant to the present exchange. The measured exposed time gives the scale.
@@ -192,7 +195,8 @@ std::optional<Recommendation> outer_exchange(const Evidence& evidence) {
                                   ? std::string("no step hides it")
                                   : fmt::format("{} steps hide only a part of it", local.overlap))};
   const double steps = std::ceil(exchange / (own * static_cast<double>(local.fragments)));
-  if (local.outer_momentum > 0 && steps < static_cast<double>(local.count)) {
+  if (local.outer_momentum > 0 && steps > static_cast<double>(local.overlap) &&
+      steps < static_cast<double>(local.count)) {
     result.remedy = fmt::format("--overlap {:.0f}", steps);
     result.regained_ms = exposed;
     return result;
@@ -211,6 +215,9 @@ std::vector<Recommendation> communication_causes(const Evidence& evidence) {
   std::vector<Recommendation> causes = variant_causes(evidence);
   if (auto sharded = sharded_update(evidence)) causes.push_back(*std::move(sharded));
   if (auto outer = outer_exchange(evidence)) causes.push_back(*std::move(outer));
+  // All of them change results.
+  if (evidence.job.local_steps.count > 0)
+    std::ranges::stable_sort(causes, std::ranges::greater(), &Recommendation::regained_ms);
   const double saved = causes.empty() ? 0 : causes.back().regained_ms;
   if (auto batch = larger_batch(evidence, saved)) causes.push_back(*std::move(batch));
   return causes;

@@ -95,8 +95,7 @@ std::optional<ScalingModel> scaling_model(const JobCosts& job, const StepReplay&
 std::string describe(const ScalingModel& model) {
   if (model.local_steps.count > 0) {
     const std::string hidden =
-        model.window() > 0 ? fmt::format(", of which {:.0f} steps hide a part", model.window())
-                           : "";
+        model.window() > 0 ? fmt::format(", behind up to {:.0f} of them", model.window()) : "";
     return fmt::format(
         "computation {:.3g} ms + rest {:.3g} ms + exposed communication {:.3g} ms ({:.3g} ms in {} "
         "steps{})",

@@ -41,6 +41,8 @@ struct PlantedOptions {
   std::string checkpoint_directory, json;
   std::size_t checkpoint_every = 0;
   std::string wire = "float32";
+  bool shard_optimizer = false;
+  std::size_t local_steps = 0, overlap = 0;  // 0 local steps: an exchange in every step
 };
 
 void wait_for(double milliseconds) {
@@ -185,6 +187,9 @@ std::optional<PlantedOptions> parse(int argc, char** argv) {
       "checkpoint-dir", po::value(&options.checkpoint_directory), "")(
       "checkpoint-every", count_value(options.checkpoint_every, "checkpoint-every", 0, 1000000),
       "")("wire", horo::examples::name_value(options.wire, "wire", {"float32", "bfloat16"}), "")(
+      "shard-optimizer", po::bool_switch(&options.shard_optimizer), "")(
+      "local-steps", count_value(options.local_steps, "local-steps", 0, 1000), "")(
+      "overlap", count_value(options.overlap, "overlap", 0, 1000), "")(
       "json", po::value(&options.json), "");
   if (!horo::examples::parse_command_line(argc, argv, description)) return std::nullopt;
   return options;
@@ -203,6 +208,9 @@ void train(horo::Context& context, const PlantedOptions& options) {
   trainer.loader.threads = options.workers;
   if (options.prefetch > 0) trainer.loader.prefetch = options.prefetch;
   if (options.wire == "bfloat16") trainer.wire = horo::DataType::kBFloat16;
+  trainer.shard_optimizer = options.shard_optimizer;
+  if (options.local_steps > 0)
+    trainer.local_steps = diloco(options.local_steps, 1, options.overlap);
   trainer.loss = std::make_shared<MeanSquaredError>();
   trainer.callbacks.push_back(std::make_shared<BottleneckReport>());
   trainer.callbacks.push_back(std::make_shared<SlowLog>(options));

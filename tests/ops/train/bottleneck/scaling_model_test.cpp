@@ -142,8 +142,29 @@ TEST(Diagnosis, RecommendsOverlapOrMoreLocalSteps) {
   EXPECT_NEAR(diagnosis.recommendations[0].regained_ms, 2, 1e-9);
   diagnosis = diagnose(local_job(local_sgd(10)));
   ASSERT_FALSE(diagnosis.recommendations.empty());
-  EXPECT_EQ(diagnosis.recommendations[0].remedy, "--local-steps 80");  // 2 / (0.03 * 9.5)
-  EXPECT_NEAR(diagnosis.recommendations[0].regained_ms, 2 * 7.0 / 8, 1e-9);
+  EXPECT_EQ(diagnosis.recommendations[0].remedy, "--local-steps 30");  // 2 / (0.1 * 9.5)
+  EXPECT_NEAR(diagnosis.recommendations[0].regained_ms, 2 * 2.0 / 3, 1e-9);
+}
+
+// What the last step of a run exchanges without overlap is no reason for more overlap.
+TEST(Diagnosis, RecommendsNoOverlapThatThereIs) {
+  JobCosts job = local_job(diloco(10, 1, 3));
+  for (RankCosts& rank : job.ranks)
+    for (StepTimes& step : rank.steps)
+      step[StepPhase::kExposedCommunication] = &step == &rank.steps.back() ? 100 : 0;
+  for (const Recommendation& one : diagnose(job).recommendations)
+    EXPECT_NE(one.cause, Cause::kOuterExchange);
+}
+
+// Of local steps, the change that regains most comes first.
+TEST(Diagnosis, OrdersChangesOfLocalSteps) {
+  JobCosts job = local_job(diloco(10));
+  job.communication->variants = {{ExchangeVariant::Kind::kBFloat16, 0, {4e6, 1, 11.0}}};
+  const Diagnosis diagnosis = diagnose(job);
+  ASSERT_EQ(diagnosis.recommendations.size(), 2u);
+  EXPECT_EQ(diagnosis.recommendations[0].cause, Cause::kOuterExchange);
+  EXPECT_EQ(diagnosis.recommendations[1].cause, Cause::kSlowLink);
+  EXPECT_NEAR(diagnosis.recommendations[1].regained_ms, 0.9, 1e-9);
 }
 
 // The rank that is slow between two exchanges delays the others only there.
