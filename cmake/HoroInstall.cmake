@@ -26,9 +26,6 @@ if(NOT HORO_SHARED)
   set(HORO_CORE_REQUIRES static)
 endif()
 
-# The oldest compilers that compile the headers and that are tested.
-set(HORO_LEAST_GNU 12)
-set(HORO_LEAST_CLANG 14)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/horoConfig.cmake.in
   ${PROJECT_BINARY_DIR}/cmake/horoConfig.cmake INSTALL_DESTINATION ${_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/horoConfigVersion.cmake
