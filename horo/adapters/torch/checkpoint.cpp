@@ -112,6 +112,20 @@ void load_module(InputArchive& archive, const ::torch::nn::Module& module) {
   for (const LoadedTensor& item : loaded) at::Tensor(item.tensor).copy_(item.value);
 }
 
+// In older versions of libtorch, Optimizer::load() restores only the state, not the options such as
+// the learning rate.
+void load_optimizer(InputArchive& archive, ::torch::optim::Optimizer& optimizer) {
+  optimizer.load(archive);
+  InputArchive groups;
+  if (!archive.try_read("param_groups", groups)) return;  // the optimizer has another format
+  for (std::size_t i = 0; i < optimizer.param_groups().size(); ++i) {
+    InputArchive group, options;
+    if (groups.try_read("param_groups/" + std::to_string(i), group) &&
+        group.try_read("options", options))
+      optimizer.param_groups()[i].options().serialize(options);
+  }
+}
+
 std::int64_t load(const std::vector<std::byte>& bytes, const ::torch::nn::Module& module,
                   ::torch::optim::Optimizer* optimizer) {
   InputArchive archive = archive_of(bytes);
@@ -122,7 +136,7 @@ std::int64_t load(const std::vector<std::byte>& bytes, const ::torch::nn::Module
     InputArchive of_optimizer;
     if (!archive.try_read(kOptimizer, of_optimizer))
       throw InvalidArgument("it was saved without an optimizer");
-    optimizer->load(of_optimizer);
+    load_optimizer(of_optimizer, *optimizer);
   }
   c10::IValue step;
   archive.read(kStep, step);
@@ -171,7 +185,7 @@ void broadcast_optimizer(Context& context, ::torch::optim::Optimizer& optimizer)
   });
   if (context.rank() == 0) return;
   InputArchive archive = archive_of(bytes);
-  optimizer.load(archive);
+  load_optimizer(archive, optimizer);
 }
 
 }  // namespace horo::libtorch
