@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include "horo/arena.h"
 #include "horo/base/text/log.h"
@@ -16,8 +17,10 @@ GradientMemory allocate_gradients(Context& context, std::size_t bytes) {
       const auto arena = std::make_shared<Arena>(context.allocate(bytes));
       return {arena, arena->bytes().data()};
     } catch (const SharedMemoryError& error) {  // on all ranks
+      // Not log_warning(): programs that link this library would need fmt.
       if (context.rank() == 0)
-        log_warning("gradients are exchanged through a staging copy: {}", error.what());
+        log_message(LogLevel::kWarning,
+                    std::string("gradients are exchanged through a staging copy: ") + error.what());
     }
   }
   const std::shared_ptr<void> memory(std::aligned_alloc(kGradientAlignment, bytes), &std::free);
