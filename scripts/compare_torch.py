@@ -29,7 +29,7 @@ def parse_arguments():
     add("--ranks", type=command_line.whole_number(2, command_line.MOST_RANKS), default=2, metavar="N", help="default 2")
     add("--layers", type=command_line.count, default=6, metavar="N", help="default 6")
     add("--width", type=command_line.count, default=2048, metavar="N", help="features per layer (default 2048)")
-    add("--batch", type=command_line.count, default=16, metavar="N", help="samples per rank (default 16)")
+    add("--samples", type=command_line.count, default=16, metavar="N", help="per rank (default 16)")
     add("--rounds", type=command_line.count, default=5, metavar="N", help="default 5")
     add("--steps", type=command_line.count, default=10, metavar="N", help="counted steps per way and run (default 10)")
     add("--warm-up", type=command_line.count, default=3, metavar="N", help="steps before them (default 3)")
@@ -58,7 +58,7 @@ def steps_of(output):
 
 def run_horo(arguments):
     command = [f"{arguments.bin}/hororun", "-np", str(arguments.ranks), f"{arguments.bin}/torch_bench"]
-    for option in ("layers", "width", "batch", "warm_up"):
+    for option in ("layers", "width", "samples", "warm_up"):
         command += [f"--{option.replace('_', '-')}", str(getattr(arguments, option))]
     output = running.run_together([([*command, "--rounds", str(arguments.steps)], {})], arguments.timeout)
     return {"horo " + way: steps for way, steps in steps_of(output).items()}
@@ -67,7 +67,7 @@ def run_horo(arguments):
 def run_torch(arguments, python, folder):
     store = Path(folder) / "store"
     store.unlink(missing_ok=True)
-    numbers = (arguments.layers, arguments.width, arguments.batch, arguments.steps, arguments.warm_up)
+    numbers = (arguments.layers, arguments.width, arguments.samples, arguments.steps, arguments.warm_up)
     command = [python, str(running.SOURCES / "peers/torch_steps.py"), str(store), *map(str, numbers)]
     environment = {"WORLD_SIZE": str(arguments.ranks), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     output = running.run_together([(command, {**environment, "RANK": str(rank)}) for rank in range(arguments.ranks)],
@@ -126,7 +126,7 @@ def main():
                 sys.exit(f"compare_torch.py: round {number + 1}: {error}")
             print(f"compare_torch.py: round {number + 1} of {arguments.rounds}", file=sys.stderr, flush=True)
     report = {"torch": torch.version, "ranks": arguments.ranks, "layers": arguments.layers, "width": arguments.width,
-              "batch": arguments.batch, "rounds": rounds}
+              "samples": arguments.samples, "rounds": rounds}
     (Path(arguments.out) / "torch.json").write_text(json.dumps(report, indent=1) + "\n")
     is_met, sentence = verdict(rounds, arguments.goal)
     print(f"{table(rounds)}\n\n{sentence}")

@@ -27,7 +27,7 @@ using namespace horo::examples;
 namespace nn = torch::nn;
 
 struct Options {
-  std::int64_t layers = 6, width = 2048, batch = 16;
+  std::int64_t layers = 6, width = 2048, samples = 16;
   int rounds = 10, warm_up = 3;
 };
 
@@ -45,7 +45,7 @@ class Way {
       distributed_ = std::make_unique<horo::libtorch::DistributedModule>(ctx, *model_);
     optimizer_ = std::make_unique<torch::optim::SGD>(model_->parameters(), 1e-3);
     torch::manual_seed(static_cast<std::uint64_t>(2 + ctx.rank()));
-    inputs_ = torch::randn({options.batch, options.width});
+    inputs_ = torch::randn({options.samples, options.width});
   }
 
   const std::string& name() const { return name_; }
@@ -100,7 +100,7 @@ int main(int argc, char** argv) {
     auto add = description.add_options();
     add("layers", count_value(options.layers, "layers", 1, 1000), "linear layers of the model");
     add("width", count_value(options.width, "width", 1, 65536), "features of each layer");
-    add("batch", count_value(options.batch, "batch", 1, 1'000'000), "samples per rank");
+    add("samples", count_value(options.samples, "samples", 1, 1'000'000), "samples per rank");
     add("rounds", count_value(options.rounds, "rounds", 1, 1'000'000), "steps that are counted");
     add("warm-up", count_value(options.warm_up, "warm-up", 0, 1'000'000), "steps before them");
     if (!parse_command_line(argc, argv, description)) {
