@@ -221,7 +221,8 @@ HORO_C_EXPORT horo_status horo_alltoall_async(horo_context* context, const horo_
                                               const horo_options* options, horo_handle** handle);
 
 /* Sends the tensor to rank `to`, which calls horo_recv_async() with the same name, type and shape.
- * In host memory. Messages of a name arrive in order. */
+ * Messages of a name arrive in order. A tensor in device memory is copied after the work of the
+ * default stream; the stand-in for a GPU has none and fails with HORO_INVALID_ARGUMENT. */
 HORO_C_EXPORT horo_status horo_send_async(horo_context* context, const horo_tensor* tensor, int to,
                                           horo_handle** handle);
 HORO_C_EXPORT horo_status horo_recv_async(horo_context* context, const horo_tensor* tensor,
