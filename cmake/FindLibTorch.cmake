@@ -33,6 +33,7 @@ endforeach()
 
 # Before version 2.6, the packages of PyPI had the old binary interface of the C++ library.
 set(LibTorch_HAS_CXX11_ABI TRUE)
+set(_reason "name the folder of libtorch in CMAKE_PREFIX_PATH")
 set(_config ${LibTorch_INCLUDE_DIR}/../share/cmake/Torch/TorchConfig.cmake)
 if(EXISTS ${_config})
   file(STRINGS ${_config} _lines REGEX "GLIBCXX_USE_CXX11_ABI=0")
