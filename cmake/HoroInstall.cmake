@@ -31,7 +31,9 @@ configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/horoConfig.cmake.in
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/cmake/horoConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 horo_install_files(horo ${_dir} ${PROJECT_BINARY_DIR}/cmake/horoConfig.cmake ${PROJECT_BINARY_DIR}/cmake/horoConfigVersion.cmake)
-horo_install_files(ops ${_dir} ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake)
+if(HORO_BUILD_OPS)
+  horo_install_files(ops ${_dir} ${PROJECT_SOURCE_DIR}/cmake/FindoneDNN.cmake)
+endif()
 if(HORO_TORCH_FOUND)
   horo_install_files(torch ${_dir} ${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake)
 endif()

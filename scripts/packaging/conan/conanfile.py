@@ -1,5 +1,5 @@
 # A Conan 2 recipe for horo, for the sources that it lies in:
-#   conan create scripts/packaging/conan -o "horo/*:system_libs=True"
+#   conan create scripts/packaging/conan -s compiler.cppstd=20 -o "horo/*:system_libs=True"
 # MPI, oneDNN and the CUDA toolkit come from the system, as the jobs that use them do. With system_libs=True, so do all others.
 import os
 import re
