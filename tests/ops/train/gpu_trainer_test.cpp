@@ -56,7 +56,9 @@ TEST(GpuTrainer, ReportsTheUseOfTheGpu) {
     EXPECT_EQ(bottlenecks.diagnosis.model.has_value(), context.size() > 1);
     for (const RankCosts& rank : bottlenecks.costs.ranks) {
       EXPECT_TRUE(rank.launches);
-      EXPECT_EQ(rank.device.has_value(), has_nvml(gpu));
+      // Training on a real GPU may end before NVML has started.
+      const bool is_fake = gpu.describe().starts_with("fake");
+      EXPECT_TRUE(rank.device ? has_nvml(gpu) : !is_fake);
     }
   });
 }
