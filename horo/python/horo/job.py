@@ -183,14 +183,14 @@ class Context:
         return output, received
 
     def send(self, tensor, to, name):
-        """Sends `tensor`, in host memory, to rank `to`, which calls recv() with the same name, type and shape. Blocks."""
+        """Sends `tensor` to rank `to`, which calls recv() with the same name, type and shape. Blocks."""
         view = _tensors.view_of(tensor, writes=False)
-        Handle(created(LIBRARY.horo_send_async, self._pointer, ctypes.byref(view.as_c(name)), to), view, None).wait()
+        Handle(created(LIBRARY.horo_send_async, self._pointer, ctypes.byref(view.as_c(name, self._device(view))), to), view, None).wait()
 
     def recv(self, tensor, source, name):
         """Receives `tensor` from rank `source`, in place, and returns it. Blocks."""
         view = _tensors.view_of(tensor)
-        return Handle(created(LIBRARY.horo_recv_async, self._pointer, ctypes.byref(view.as_c(name)), source), view, tensor).wait()
+        return Handle(created(LIBRARY.horo_recv_async, self._pointer, ctypes.byref(view.as_c(name, self._device(view))), source), view, tensor).wait()
 
     def barrier(self, name=None):
         """Blocks until every rank has called it."""
