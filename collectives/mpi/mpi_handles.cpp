@@ -67,7 +67,7 @@ bool mpi_is_running() {
 
 namespace detail {
 
-void check_mpi(int result, const char* expression, std::source_location where) {
+void check_mpi(int result, const char* expression, SourceLocation where) {
   if (result == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = "unknown error";
   int length = 0;

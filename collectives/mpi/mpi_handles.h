@@ -4,10 +4,10 @@
 
 #include <exception>
 #include <memory>
-#include <source_location>
 #include <string_view>
 #include <utility>
 
+#include "horo/base/source_location.h"
 #include "horo/base/wait.h"
 
 namespace horo {
@@ -49,7 +49,7 @@ bool mpi_is_running();
 
 namespace detail {
 void check_mpi(int result, const char* expression,
-               std::source_location where = std::source_location::current());
+               SourceLocation where = SourceLocation::current());
 }  // namespace detail
 
 /// The buffer of a nonblocking MPI operation. If the destructor runs because of an exception, it

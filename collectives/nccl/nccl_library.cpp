@@ -58,7 +58,7 @@ const NcclLibrary& nccl() {
 }
 
 void check_nccl(ncclResult_t result, ncclComm_t communicator, const char* call,
-                std::source_location where) {
+                SourceLocation where) {
   if (result == ncclSuccess || result == ncclInProgress) return;
   throw CommunicationError(
       fmt::format("NCCL's {} failed: {} ({}), at {}:{}", call, nccl().get_error_string(result),

@@ -2,7 +2,7 @@
 
 #include <nccl.h>
 
-#include <source_location>
+#include "horo/base/source_location.h"
 
 namespace horo::collectives {
 
@@ -45,7 +45,7 @@ const NcclLibrary& nccl();
 /// Throws CommunicationError with the call, NCCL's error texts and the source location, unless
 /// `result` is ncclSuccess or ncclInProgress. `communicator` may be null.
 void check_nccl(ncclResult_t result, ncclComm_t communicator, const char* call,
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
 
 }  // namespace horo::collectives
 

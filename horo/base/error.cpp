@@ -15,8 +15,7 @@ Error::Error(const std::string& text) : std::runtime_error(printable(text)) {
 
 namespace horo::detail {
 
-void throw_check_failure(const char* expression, const std::string& message,
-                         std::source_location where) {
+void throw_check_failure(const char* expression, const std::string& message, SourceLocation where) {
   if (!message.empty()) throw InvalidArgument(message);
   throw InvalidArgument(std::string("requirement does not hold: ") + expression + " (" +
                         where.file_name() + ":" + std::to_string(where.line()) + ")");

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <source_location>
 #include <stdexcept>
 #include <string>
+
+#include "horo/base/source_location.h"
 
 namespace horo {
 
@@ -56,7 +57,7 @@ class ShutdownError : public Error {
 
 namespace detail {
 [[noreturn]] void throw_check_failure(const char* expression, const std::string& message,
-                                      std::source_location where);
+                                      SourceLocation where);
 }  // namespace detail
 
 }  // namespace horo
@@ -67,4 +68,4 @@ namespace detail {
 #define HORO_CHECK(condition, message)                                 \
   (static_cast<bool>(condition) ? static_cast<void>(0)                 \
                                 : ::horo::detail::throw_check_failure( \
-                                      #condition, (message), std::source_location::current()))
+                                      #condition, (message), ::horo::SourceLocation::current()))

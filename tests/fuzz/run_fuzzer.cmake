@@ -16,7 +16,7 @@ endif()
 set(program ${FOLDER}/fuzz_${FUZZ})
 list(TRANSFORM SOURCES PREPEND ${ROOT}/)
 file(MAKE_DIRECTORY ${FOLDER}/found_${FUZZ})
-execute_process(COMMAND ${COMPILER} ${flags} -include ${ROOT}/tests/fuzz/source_location.h -I${ROOT} ${ROOT}/tests/fuzz/fuzz_${FUZZ}.cpp ${SOURCES} -lfmt -o ${program}
+execute_process(COMMAND ${COMPILER} ${flags} -I${ROOT} ${ROOT}/tests/fuzz/fuzz_${FUZZ}.cpp ${SOURCES} -lfmt -o ${program}
                 RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "fuzz_${FUZZ} could not be built with ${COMPILER}")

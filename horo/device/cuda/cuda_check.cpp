@@ -6,7 +6,7 @@
 
 namespace horo::device {
 
-void check_cuda(cudaError_t result, const char* call, std::source_location where) {
+void check_cuda(cudaError_t result, const char* call, SourceLocation where) {
   if (result == cudaSuccess) return;
   // CUDA also stores the error for the next call of cudaGetLastError().
   cudaGetLastError();  // clears the error, unless the device is lost

@@ -2,14 +2,14 @@
 
 #include <cuda_runtime_api.h>
 
-#include <source_location>
+#include "horo/base/source_location.h"
 
 namespace horo::device {
 
 /// Throws DeviceError with the call, CUDA's text and the source location, unless `result` is
 /// cudaSuccess.
 void check_cuda(cudaError_t result, const char* call,
-                std::source_location where = std::source_location::current());
+                SourceLocation where = SourceLocation::current());
 
 }  // namespace horo::device
 

@@ -41,7 +41,7 @@ const CublasLtLibrary& cublas_lt() {
   return library;
 }
 
-void check_cublas_lt(cublasStatus_t status, const char* call, std::source_location where) {
+void check_cublas_lt(cublasStatus_t status, const char* call, SourceLocation where) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   if (status == CUBLAS_STATUS_NOT_INITIALIZED)
     throw DeviceError(why_not_initialized("cuBLASLt", call));

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <source_location>
 #include <type_traits>
 
 #include "horo/base/data_type.h"
+#include "horo/base/source_location.h"
 
 namespace horo::ops::cuda {
 
@@ -39,7 +39,7 @@ const CublasLtLibrary& cublas_lt();
 /// Throws DeviceError unless `status` is success. The error has one line with the call, cuBLASLt's
 /// text and the source location, and states if there is no GPU.
 void check_cublas_lt(cublasStatus_t status, const char* call,
-                     std::source_location where = std::source_location::current());
+                     SourceLocation where = SourceLocation::current());
 
 }  // namespace horo::ops::cuda
 

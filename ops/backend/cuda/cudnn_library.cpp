@@ -67,7 +67,7 @@ const CudnnLibrary& cudnn() {
   return library;
 }
 
-void check_cudnn(cudnnStatus_t status, const char* call, std::source_location where) {
+void check_cudnn(cudnnStatus_t status, const char* call, SourceLocation where) {
   if (status == CUDNN_STATUS_SUCCESS) return;
   if (status == CUDNN_STATUS_NOT_INITIALIZED) throw DeviceError(why_not_initialized("cuDNN", call));
   throw DeviceError(fmt::format("cuDNN's {} failed: {}, at {}:{}", call,

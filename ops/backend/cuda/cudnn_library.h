@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <memory>
-#include <source_location>
 #include <span>
 #include <type_traits>
 
+#include "horo/base/source_location.h"
 #include "horo/device/stream.h"
 
 namespace horo::ops::cuda {
@@ -67,7 +67,7 @@ const CudnnLibrary& cudnn();
 /// Throws DeviceError unless `status` is success. The error has one line with the call, cuDNN's
 /// text and the source location, and states if there is no GPU.
 void check_cudnn(cudnnStatus_t status, const char* call,
-                 std::source_location where = std::source_location::current());
+                 SourceLocation where = SourceLocation::current());
 
 /// A cuDNN handle for one thread and its current GPU. Throws DeviceError without a GPU.
 class Cudnn {
