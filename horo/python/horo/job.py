@@ -147,10 +147,7 @@ class Context:
     def allgather(self, tensor, name=None):
         """Returns the tensors of all ranks, concatenated along the first dimension, in which they may differ. Blocks."""
         rows = self._rows(tensor, "allgather")
-        all_rows = (ctypes.c_int64 * self.size())()
-        mine = (ctypes.c_int64 * 1)(rows[0])
-        suffix = None if name is None else f"{name}.rows"
-        self._start(LIBRARY.horo_allgather_async, [mine, all_rows], suffix, None).wait()
+        all_rows = self._gathered(rows[:1], None if name is None else f"{name}.rows")
         output = _tensors.empty_like(tensor, (sum(all_rows), *rows[1:]))
         return self._start(LIBRARY.horo_allgather_async, [tensor, output], name, output).wait()
 
@@ -170,10 +167,7 @@ class Context:
                 raise InvalidArgument(f"alltoall: {shape[0]} rows cannot be divided equally between {size} ranks; pass splits")
             splits = [shape[0] // size] * size
         counts = (ctypes.c_size_t * size)(*splits)
-        suffix = None if name is None else f"{name}.splits"
-        all_splits = (ctypes.c_int64 * (size * size))()
-        mine = (ctypes.c_int64 * size)(*splits)
-        self._start(LIBRARY.horo_allgather_async, [mine, all_splits], suffix, None).wait()
+        all_splits = self._gathered(splits, None if name is None else f"{name}.splits")
         received = [all_splits[sender * size + self.rank()] for sender in range(size)]
         output = _tensors.empty_like(tensor, (sum(received), *shape[1:]))
         views = [_tensors.view_of(tensor, writes=False), _tensors.view_of(output)]
@@ -232,25 +226,30 @@ class Context:
 
     # ---- phases ----
 
-    @contextlib.contextmanager
     def phase(self, name):
-        """A named part of the work of this rank, such as "forward", for reports and timelines."""
-        scope = created(LIBRARY.horo_phase_begin, self._pointer, encoded(name))
-        try:
-            yield
-        finally:
-            LIBRARY.horo_scope_end(scope)
+        """A named part of the work of this rank, such as "forward", for reports and timelines. For a `with` statement."""
+        return self._scope(LIBRARY.horo_phase_begin, name)
 
-    @contextlib.contextmanager
     def pause(self, name):
-        """Long work of this rank, during which the other ranks wait without a timeout."""
-        scope = created(LIBRARY.horo_pause_begin, self._pointer, encoded(name))
-        try:
-            yield
-        finally:
-            LIBRARY.horo_scope_end(scope)
+        """Long work of this rank, during which the other ranks wait without a timeout. For a `with` statement."""
+        return self._scope(LIBRARY.horo_pause_begin, name)
 
     # ---- implementation ----
+
+    @contextlib.contextmanager
+    def _scope(self, begin, name):
+        scope = created(begin, self._pointer, encoded(name))
+        try:
+            yield
+        finally:
+            LIBRARY.horo_scope_end(scope)
+
+    def _gathered(self, numbers, name):
+        """The numbers of all ranks, as many from each, in the order of the ranks."""
+        mine = (ctypes.c_int64 * len(numbers))(*numbers)
+        everyone = (ctypes.c_int64 * (len(numbers) * self.size()))()
+        self._start(LIBRARY.horo_allgather_async, [mine, everyone], name, None).wait()
+        return list(everyone)
 
     def _device(self, view):
         if not view.is_on_gpu:
