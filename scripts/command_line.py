@@ -1,5 +1,6 @@
 """The common parts of the command lines of the scripts."""
 import argparse
+from pathlib import Path
 
 MOST_RANKS = 65536  # as hororun has it
 
@@ -9,6 +10,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         self.exit(2, f"{self.prog}: {message}; {self.prog} --help lists the options\n")
+
+    def require_programs(self, folder, programs, remedy):
+        """Reports the first program that the folder of --bin does not have."""
+        for program in programs:
+            if not (Path(folder) / program).exists():
+                self.error(f"there is no {folder}/{program}; {remedy}, or give --bin")
+
+    def make_out(self, folder):
+        """Makes the folder of --out."""
+        try:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.error(f"--out {folder}: {error.strerror}")
 
 
 def whole_number(least, most):

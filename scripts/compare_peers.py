@@ -99,14 +99,9 @@ def parse_arguments():
         parser.error("--max-rounds must not be less than --rounds")
     if not arguments.sizes and not arguments.models:
         parser.error("there is nothing to measure: give --sizes or --models")
-    for program in ("hororun", "allreduce_bench", "gradient_bench"):
-        if not (Path(arguments.bin) / program).exists():
-            parser.error(f"there is no {arguments.bin}/{program}; build it with: cmake --preset release && cmake "
-                         "--build --preset release, or give --bin")
-    try:
-        Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out {arguments.out}: {error.strerror}")
+    parser.require_programs(arguments.bin, ("hororun", "allreduce_bench", "gradient_bench"),
+                            "build it with: cmake --preset release && cmake --build --preset release")
+    parser.make_out(arguments.out)
     return arguments
 
 

@@ -39,14 +39,8 @@ def parse_arguments():
     add("--bin", default="build/release/bin", metavar="DIR", help="horo's programs (default: build/release/bin)")
     add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
     arguments = parser.parse_args()
-    for program in ("hororun", "torch_bench"):
-        if not (Path(arguments.bin) / program).exists():
-            parser.error(f"there is no {arguments.bin}/{program}; build horo with libtorch (docs/guides/libtorch.md), "
-                         "or give --bin")
-    try:
-        Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        parser.error(f"--out {arguments.out}: {error.strerror}")
+    parser.require_programs(arguments.bin, ("hororun", "torch_bench"), "build horo with libtorch (docs/guides/libtorch.md)")
+    parser.make_out(arguments.out)
     return arguments
 
 
