@@ -18,7 +18,7 @@ struct CompressionFigures {
   /// is the sum for the part that was not sent. The unsent parts of several ranks may cancel, so
   /// the error of the result may be smaller.
   double squared_values = 0;
-  double squared_error = 0;
+  double squared_error = 0;  ///< see `squared_values`
   /// The number of matrices (kPowerSgd), buckets (kTopK, kInt8) with non-finite values. The byte
   /// counts include them, but the sums of squares do not.
   std::uint64_t non_finite = 0;
@@ -35,6 +35,7 @@ struct CompressionFigures {
                : 1;
   }
 
+  /// Adds the figures of other steps or gradients.
   CompressionFigures& operator+=(const CompressionFigures& other) {
     bytes_sent += other.bytes_sent;
     bytes_uncompressed += other.bytes_uncompressed;
@@ -45,9 +46,10 @@ struct CompressionFigures {
   }
 };
 
+/// The figures of a GradientSync with compression; see GradientSync::compression_report().
 struct CompressionReport {
-  CompressionFigures latest_step;
-  CompressionFigures total;  ///< since the GradientSync was made or last updated
+  CompressionFigures latest_step;  ///< of the latest step that exchanged
+  CompressionFigures total;        ///< since the GradientSync was made or last updated
 };
 
 /// How a GradientSync compresses gradients. Results are approximate.
@@ -63,8 +65,9 @@ struct CompressionReport {
 /// NaN. The residuals and factors of that matrix, or with kTopK and kInt8 the residuals of the
 /// whole bucket, are then not updated.
 struct Compression {
+  /// The method.
   enum class Kind : std::uint8_t {
-    kNone,
+    kNone,  ///< all gradients are sent uncompressed
     /// Sends a matrix as two factors of low rank (Vogels, Karimireddy, Jaggi 2019, arXiv
     /// 1905.13727). The first dimension of a tensor gives the rows, all others the columns.
     kPowerSgd,
@@ -78,7 +81,7 @@ struct Compression {
     kInt8,
   };
 
-  Kind kind = Kind::kNone;
+  Kind kind = Kind::kNone;  ///< the method; the other options apply to the methods they name
   /// Keep residuals. They need as much memory as the compressed gradients. Without residuals,
   /// training may stall or lose accuracy.
   bool error_feedback = true;

@@ -13,20 +13,21 @@
 
 namespace horo {
 
+/// The type of the elements of a tensor. Values are in the byte order of the machine.
 enum class DataType : std::uint8_t {
-  kFloat32,
-  kFloat64,
-  kFloat16,
-  kBFloat16,
-  kInt8,
-  kUInt8,
-  kInt16,
-  kUInt16,
-  kInt32,
-  kInt64,
-  kBool,  ///< one byte, 0 or 1; kSum and kMax compute "or", kProduct and kMin compute "and"
+  kFloat32,   ///< float
+  kFloat64,   ///< double
+  kFloat16,   ///< horo::Float16, or another IEEE 754 binary16
+  kBFloat16,  ///< horo::BFloat16, the upper half of a float
+  kInt8,      ///< std::int8_t
+  kUInt8,     ///< std::uint8_t
+  kInt16,     ///< std::int16_t
+  kUInt16,    ///< std::uint16_t
+  kInt32,     ///< std::int32_t
+  kInt64,     ///< std::int64_t
+  kBool,      ///< one byte, 0 or 1; kSum and kMax compute "or", kProduct and kMin compute "and"
 };
-inline constexpr int kDataTypeCount = 11;
+inline constexpr int kDataTypeCount = 11;  ///< the number of element types
 
 /// Returns the size of one element in bytes.
 std::size_t size_of(DataType type);
@@ -38,8 +39,10 @@ constexpr bool is_floating(DataType type) {
 /// Returns "float32", "bfloat16", and so on.
 std::string_view name_of(DataType type);
 
+/// The DataType of the C++ type `T`, as its `value`. Defined only for types that horo supports.
 template <typename T>
-struct DataTypeOf;  // defined only for element types that horo supports
+struct DataTypeOf;
+/// @cond specialisations of DataTypeOf
 template <>
 struct DataTypeOf<float> : std::integral_constant<DataType, DataType::kFloat32> {};
 template <>
@@ -63,6 +66,7 @@ struct DataTypeOf<std::int64_t> : std::integral_constant<DataType, DataType::kIn
 template <>
 struct DataTypeOf<bool> : std::integral_constant<DataType, DataType::kBool> {};
 static_assert(sizeof(bool) == 1);
+/// @endcond
 
 /// An element type that horo supports: float, double, Float16, BFloat16, (u)int8, (u)int16, int32,
 /// int64, bool.
@@ -71,6 +75,7 @@ concept Element = requires {
   DataTypeOf<std::remove_cv_t<T>>::value;
 };
 
+/// The DataType of the C++ type `T`, which may be const.
 template <Element T>
 inline constexpr DataType data_type_of = DataTypeOf<std::remove_cv_t<T>>::value;
 

@@ -11,6 +11,7 @@ namespace horo {
 /// and paths in the text are not printable; see horo/base/text/printable.h.
 class Error : public std::runtime_error {
  public:
+  /// An error whose what() is `text`, made printable.
   explicit Error(const std::string& text);
 };
 

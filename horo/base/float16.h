@@ -9,12 +9,15 @@ namespace horo {
 /// is exact. The conversion from float rounds to nearest, ties to even, and may give subnormals. A
 /// value that is too large becomes infinite, and NaN stays NaN.
 struct Float16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 5 bits of exponent, 10 bits of mantissa
 
   Float16() = default;
+  /// Rounds `value`.
   explicit Float16(float value) : bits(from_float(value)) {}
+  /// The value, exactly.
   explicit operator float() const { return to_float(bits); }
 
+  /// The bits of `value`, rounded.
   static std::uint16_t from_float(float value) {
     const std::uint32_t x = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t sign = (x >> 16) & 0x8000u;
@@ -31,6 +34,7 @@ struct Float16 {
     const std::uint32_t odd = (magnitude >> 13) & 1u;
     return static_cast<std::uint16_t>(sign | ((magnitude - 0x38000000u + 0xfffu + odd) >> 13));
   }
+  /// The value that `bits` represent.
   static float to_float(std::uint16_t bits) {
     const std::uint32_t sign = (bits & 0x8000u) << 16;
     const std::uint32_t magnitude = bits & 0x7fffu;
@@ -46,17 +50,21 @@ struct Float16 {
 
 /// bfloat16 (the upper half of a binary32), stored as bits. Conversions are as those of Float16.
 struct BFloat16 {
-  std::uint16_t bits = 0;
+  std::uint16_t bits = 0;  ///< sign, 8 bits of exponent, 7 bits of mantissa
 
   BFloat16() = default;
+  /// Rounds `value`.
   explicit BFloat16(float value) : bits(from_float(value)) {}
+  /// The value, exactly.
   explicit operator float() const { return to_float(bits); }
 
+  /// The bits of `value`, rounded.
   static std::uint16_t from_float(float value) {
     const std::uint32_t x = std::bit_cast<std::uint32_t>(value);
     if ((x & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>((x >> 16) | 0x40u);
     return static_cast<std::uint16_t>((x + 0x7fffu + ((x >> 16) & 1u)) >> 16);
   }
+  /// The value that `bits` represent.
   static float to_float(std::uint16_t bits) {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }

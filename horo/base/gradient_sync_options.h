@@ -18,6 +18,7 @@ struct GradientSyncOptions {
   /// Context. If several GradientSyncs of one name exist at the same time, errors and
   /// records call the second one "<name>#2", and so on.
   std::string name;
+  /// How the gradients of the ranks are combined. Some options below limit the choice.
   ReduceOp op = ReduceOp::kAverage;
   /// The largest bucket, in bytes. A larger gradient has a bucket of its own. Unset:
   /// HORO_BUCKET_BYTES.

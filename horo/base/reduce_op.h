@@ -22,11 +22,13 @@ namespace horo {
 /// ranks, not on timing, algorithm, fusion or buckets. Source: Maleki et al., "Scaling distributed
 /// training with adaptive summation", 2020.
 enum class ReduceOp : std::uint8_t { kAverage, kSum, kMin, kMax, kProduct, kAdasum };
-inline constexpr int kReduceOpCount = 6;
+inline constexpr int kReduceOpCount = 6;  ///< the number of operations
 /// The number of operations before kAdasum, which combine each element separately.
 inline constexpr int kElementwiseOpCount = 5;
+/// Whether the operation combines each element separately.
 constexpr bool is_elementwise(ReduceOp op) { return op != ReduceOp::kAdasum; }
 
+/// Returns "average", "sum", and so on.
 constexpr std::string_view name_of(ReduceOp op) {
   switch (op) {
     case ReduceOp::kAverage:

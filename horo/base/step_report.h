@@ -20,11 +20,12 @@ struct WireReport {
   /// Sums of squares over a sample of about one in 64 of the rounded values: of their rounding
   /// errors, and of the values before rounding.
   double squared_error = 0;
-  double squared_values = 0;
+  double squared_values = 0;  ///< see `squared_error`
   /// The number of finite values in the sample that became infinite, because they exceed the range
   /// of the wire type.
   std::uint64_t overflowed = 0;
 
+  /// Adds the figures of other steps or gradients.
   WireReport& operator+=(const WireReport& other) {
     bytes_sent += other.bytes_sent;
     bytes_saved += other.bytes_saved;
@@ -66,7 +67,7 @@ struct StepReport {
     std::size_t gradient = 0;  ///< index in the registered list
     std::string name;          ///< name of the gradient
     std::size_t index = 0;     ///< element of the gradient
-    double value = 0;
+    double value = 0;          ///< the value: NaN or an infinity
 
     /// Returns a text such as "gradient 'fc1.weight' of rank 3 is nan at index 17".
     std::string describe() const;
@@ -81,8 +82,8 @@ struct StepReport {
 /// The location of a reduced gradient. The memory belongs to the program or to the GradientSync.
 struct ReducedGradient {
   const void* data;  ///< address in the memory of the gradients, with the elements in their order
-  DataType type;
-  double scale;  ///< the factor by which the reader must multiply each value
+  DataType type;     ///< the type of the elements there, which may be the wire type
+  double scale;      ///< the factor by which the reader must multiply each value
 };
 
 }  // namespace horo
