@@ -13,6 +13,7 @@ namespace horo {
 class [[nodiscard]] AlltoallHandle : public Handle {
  public:
   AlltoallHandle() = default;
+  /// For use inside horo.
   AlltoallHandle(Handle handle, std::shared_ptr<const std::vector<std::size_t>> received_splits);
 
   /// Returns the number of rows received from each rank, by rank. Blocks until they are known: for

@@ -25,7 +25,9 @@ namespace horo {
 /// at a time.
 class Arena {
  public:
+  /// The memory keeps its address. The other object must then only be assigned or destroyed.
   Arena(Arena&&) noexcept;
+  /// Releases the memory of this object first.
   Arena& operator=(Arena&&) noexcept;
   ~Arena();
 

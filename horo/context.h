@@ -20,6 +20,7 @@
 #include "horo/runtime_pointer.h"
 #include "horo/trace_scope.h"
 
+/// The interface for programs.
 namespace horo {
 
 class ProcessSet;
@@ -46,11 +47,11 @@ struct InitOptions {
 /// Streams order operations on such tensors and the other work of the device, so the host need not
 /// wait for the device:
 ///
-///   const auto gpu = open_gpu(ctx);
-///   const TensorView w(address, shape, *gpu);
-///   const Handle h = ctx.allreduce_async(w, {.name = "w.grad", .stream = stream});
-///   // ... other work of the host, and of the stream
-///   h.wait_on(stream);   // later work of the stream starts after the operation
+///     const auto gpu = open_gpu(ctx);
+///     const TensorView w(address, shape, *gpu);
+///     const Handle h = ctx.allreduce_async(w, {.name = "w.grad", .stream = stream});
+///     // ... other work of the host, and of the stream
+///     h.wait_on(stream);   // later work of the stream starts after the operation
 ///
 /// The device runs the operations of a context one after the other, in the same order on all ranks.
 /// An operation may have to wait on the device for the streams of all ranks, and later operations
@@ -86,7 +87,9 @@ class Context {
  public:
   /// For use inside horo. Programs call init().
   explicit Context(std::shared_ptr<Runtime> runtime);
+  /// Calls on the other object then throw ShutdownError.
   Context(Context&&) noexcept;
+  /// Exchanges the two memberships: the destructor of the other object leaves the former job.
   Context& operator=(Context&&) noexcept;
   ~Context();
 
@@ -123,6 +126,7 @@ class Context {
   /// the operation has completed. If the call throws InvalidArgument, `output` is unchanged.
   void allreduce(const ConstTensorView& input, TensorView output,
                  const AllreduceOptions& options = {});
+  /// The same, without blocking.
   Handle allreduce_async(const ConstTensorView& input, TensorView output,
                          const AllreduceOptions& options = {});
 
@@ -135,12 +139,16 @@ class Context {
   /// `tensors` is empty; a tensor has no name; two tensors have the same name or overlap in memory;
   /// the name of the operation or of a tensor is in use by an operation that has not completed.
   void allreduce_group(std::span<const NamedTensor> tensors, const AllreduceOptions& options = {});
+  /// The same, without blocking. The caller must keep the memory of the tensors alive and must not
+  /// access it until the operation has completed.
   Handle allreduce_group_async(std::span<const NamedTensor> tensors,
                                const AllreduceOptions& options = {});
 
   /// Copies the values of `tensor` on rank options.root to `tensor` on every other rank. All ranks
   /// must give the same root, shape and type.
   void broadcast(TensorView tensor, const BroadcastOptions& options = {});
+  /// The same, without blocking. `tensor` must stay alive and untouched until the operation has
+  /// completed.
   Handle broadcast_async(TensorView tensor, const BroadcastOptions& options = {});
 
   /// Copies several tensors of the root, such as all parameters, to every other rank. This is one
@@ -148,6 +156,8 @@ class Context {
   /// and their order are those of allreduce_group(). The tensors must not overlap in memory;
   /// broadcast_group() does not check this.
   void broadcast_group(std::span<const NamedTensor> tensors, const BroadcastOptions& options = {});
+  /// The same, without blocking. The tensors must stay alive and untouched until the operation has
+  /// completed.
   Handle broadcast_group_async(std::span<const NamedTensor> tensors,
                                const BroadcastOptions& options = {});
 
@@ -167,6 +177,8 @@ class Context {
   /// must not overlap.
   void allgather(const ConstTensorView& input, TensorView output,
                  const AllgatherOptions& options = {});
+  /// The same, without blocking. `input` and `output` must stay alive, and `output` untouched,
+  /// until the operation has completed.
   Handle allgather_async(const ConstTensorView& input, TensorView output,
                          const AllgatherOptions& options = {});
 
@@ -177,6 +189,8 @@ class Context {
   /// changed. kAdasum throws InvalidArgument.
   void reduce_scatter(const ConstTensorView& input, TensorView output,
                       const ReduceScatterOptions& options = {});
+  /// The same, without blocking. `input` and `output` must stay alive, and `output` untouched,
+  /// until the operation has completed.
   Handle reduce_scatter_async(const ConstTensorView& input, TensorView output,
                               const ReduceScatterOptions& options = {});
   /// The number of rows that this rank gets from a reduce_scatter() of `rows` rows. Not collective.
@@ -195,6 +209,8 @@ class Context {
   /// in the previous operation of this name need not be sent again.
   std::vector<std::size_t> alltoall(const ConstTensorView& input, TensorView output,
                                     const AlltoallOptions& options = {});
+  /// The same, without blocking. `input` and `output` must stay alive, and `output` untouched,
+  /// until the operation has completed.
   AlltoallHandle alltoall_async(const ConstTensorView& input, TensorView output,
                                 const AlltoallOptions& options = {});
 
@@ -230,8 +246,12 @@ class Context {
   /// all ranks have called shutdown() ends with ShutdownError. If the other rank does not call
   /// within HORO_TIMEOUT, or ends, the job ends with a CommunicationError that names it.
   void send(const ConstTensorView& tensor, const SendOptions& options);
+  /// The same, without blocking.
   Handle send_async(const ConstTensorView& tensor, const SendOptions& options);
+  /// Stores in `tensor` the values that rank options.from sends; see send(). Blocks until they have
+  /// arrived.
   void recv(TensorView tensor, const ReceiveOptions& options);
+  /// The same, without blocking.
   Handle recv_async(TensorView tensor, const ReceiveOptions& options);
 
   /// Checks that `tensors`, such as all parameters, have the same bytes on every rank. This finds
@@ -320,7 +340,9 @@ class Context {
   const std::shared_ptr<Runtime>& runtime() const { return runtime_.get(); }
 
  protected:
+  /// For ProcessSet: a context with this runtime, or with none.
   explicit Context(RuntimePointer runtime);
+  /// Whether there is a runtime; see RuntimePointer.
   bool has_runtime() const noexcept { return static_cast<bool>(runtime_); }
   /// Removes and returns the runtime, or returns null if there is none. Later calls throw `why`.
   std::shared_ptr<Runtime> release(std::exception_ptr why) {

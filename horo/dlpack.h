@@ -1,7 +1,7 @@
 #pragma once
 
-/// For programs that exchange tensors with other libraries through DLPack. Requires DLPack's
-/// header; Debian's package is libdlpack-dev.
+// For programs that exchange tensors with other libraries through DLPack. Requires DLPack's
+// header; Debian's package is libdlpack-dev.
 #include <dlpack/dlpack.h>
 
 #include <algorithm>

@@ -45,12 +45,12 @@ namespace horo {
 /// the device only in wait() and report(), to stay at most two steps ahead, and when buckets change
 /// (reorder, autotune, update()).
 ///
-///   const auto gpu = open_gpu(ctx);
-///   GradientSync sync(ctx, gradients);   // views with TensorView(data, shape, *gpu)
-///   // in backward, when the kernels that compute gradient i are enqueued on `stream`:
-///   sync.ready(i, stream);
-///   // before the kernels of the optimizer are enqueued:
-///   sync.wait_on(stream);
+///     const auto gpu = open_gpu(ctx);
+///     GradientSync sync(ctx, gradients);   // views with TensorView(data, shape, *gpu)
+///     // in backward, when the kernels that compute gradient i are enqueued on `stream`:
+///     sync.ready(i, stream);
+///     // before the kernels of the optimizer are enqueued:
+///     sync.wait_on(stream);
 ///
 /// The device becomes the current device of the calling thread. With several ranks, the constructor
 /// allocates two buffers on the device, each with room for the packed gradients of any one bucket.
@@ -79,7 +79,9 @@ class GradientSync {
   /// memory of its device, or if the devices cannot be connected.
   GradientSync(Context& context, std::span<const NamedTensor> gradients,
                const GradientSyncOptions& options = {});
+  /// The other object must then only be assigned or destroyed.
   GradientSync(GradientSync&&) noexcept;
+  /// Destroys the plan of this object first, as the destructor does.
   GradientSync& operator=(GradientSync&&) noexcept;
   /// In device memory, waits until the device has completed the steps that wait_on() or wait() has
   /// ended, and abandons an incomplete step. Ranks that have begun to exchange that step then fail
@@ -249,6 +251,7 @@ class GradientSync {
   /// exist. Between devices, connects the ranks again.
   void update(std::span<const NamedTensor> gradients);
 
+  /// The number of buckets of the plan.
   std::size_t bucket_count() const;
   /// The indices of the gradients in bucket `bucket`, in the order of packing. The reference is
   /// valid until the next call of wait(), exchange(), join() or update().

@@ -4,8 +4,8 @@
 #error "horo needs C++20: compile with -std=c++20 or later"
 #endif
 
-/// Includes the public API, except horo/mpi.h and horo/dlpack.h, which require the headers of MPI
-/// and DLPack, and horo/testing.h.
+// Includes the public API, except horo/mpi.h and horo/dlpack.h, which require the headers of MPI
+// and DLPack, and horo/testing.h.
 #include "horo/alltoall_handle.h"             // IWYU pragma: export
 #include "horo/arena.h"                       // IWYU pragma: export
 #include "horo/base/compression.h"            // IWYU pragma: export

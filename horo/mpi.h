@@ -1,6 +1,6 @@
 #pragma once
 
-/// For programs that call MPI themselves.
+// For programs that call MPI themselves.
 #include <mpi.h>
 
 #include "horo/context.h"

@@ -38,7 +38,9 @@ namespace horo {
 /// any order, also after the Context. Context::shutdown() closes all sets of the Context.
 class ProcessSet : public Context {
  public:
+  /// Calls on the other object then throw ShutdownError.
   ProcessSet(ProcessSet&&) noexcept = default;
+  /// Exchanges the two memberships: the destructor of the other object leaves the former set.
   ProcessSet& operator=(ProcessSet&&) noexcept = default;
   ~ProcessSet();
 

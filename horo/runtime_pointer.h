@@ -15,16 +15,20 @@ class Runtime;
 class RuntimePointer {
  public:
   RuntimePointer() = default;
+  /// A pointer to `runtime`.
   explicit RuntimePointer(std::shared_ptr<Runtime> runtime) : runtime_(std::move(runtime)) {}
   /// A pointer without a runtime: every access throws `why`.
   explicit RuntimePointer(std::exception_ptr why) : why_(std::move(why)) {}
+  /// Leaves the other pointer without a runtime.
   RuntimePointer(RuntimePointer&&) noexcept = default;
+  /// Exchanges the two pointers.
   RuntimePointer& operator=(RuntimePointer&& other) noexcept {
     std::swap(runtime_, other.runtime_);
     std::swap(why_, other.why_);
     return *this;
   }
 
+  /// Throws as get() does.
   Runtime* operator->() const { return get().get(); }
   /// Returns the runtime. Throws ShutdownError in a child process of fork() and if the pointer was
   /// moved from. Throws the given error `why` if the pointer was made or released with one.

@@ -16,7 +16,9 @@ class BucketScheduler;
 /// launch. Move-only. Only the thread that calls GradientSync::wait_on() may use a graph.
 class StepGraph {
  public:
+  /// The other object must then only be assigned or destroyed.
   StepGraph(StepGraph&&) noexcept;
+  /// Waits for the launches of this object first, as the destructor does.
   StepGraph& operator=(StepGraph&&) noexcept;
   /// Waits until the device has completed the launches. The device resources of the GradientSync
   /// stay allocated until its last graph is destroyed.

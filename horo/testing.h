@@ -9,6 +9,7 @@
 
 #include "horo/context.h"
 
+/// Ranks as threads, for tests.
 namespace horo::testing {
 
 /// Settings of run_ranks(), and the faults that it injects.
@@ -19,7 +20,7 @@ struct RunOptions {
   /// The longest delay of a message. Each message is delayed by a pseudo-random time, which depends
   /// on `seed`. If the environment variable HORO_TEST_DELAY is longer, it replaces `max_delay`.
   std::chrono::microseconds max_delay{0};
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;  ///< of the delays
   /// If set, all messages that this rank sends are dropped. Data in shared memory is not affected.
   std::optional<int> drop_messages_of;
 };

@@ -14,10 +14,14 @@ class Runtime;
 /// before it calls MPI_Finalize. Not thread-safe.
 class TraceScope {
  public:
+  /// A phase is reported; during a pause, the other ranks also wait without a timeout.
   enum class Kind : std::uint8_t { kPhase, kPause };
 
+  /// For use inside horo. Programs call Context::phase() or Context::pause().
   TraceScope(std::shared_ptr<Runtime> runtime, Kind kind, std::string_view name);
+  /// This object ends the span in place of the other one.
   TraceScope(TraceScope&& other) noexcept;
+  /// Ends the span of this object first.
   TraceScope& operator=(TraceScope&& other) noexcept;
   ~TraceScope();
 

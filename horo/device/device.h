@@ -12,8 +12,10 @@
 #include "horo/device/signal.h"
 #include "horo/device/stream.h"
 
+/// GPUs, and their stand-in on the host.
 namespace horo::device {
 
+/// The priority of the work of a stream compared with that of other streams of the device.
 enum class Priority { kNormal, kHigh };
 
 /// A processor with memory of its own, such as a GPU. Thread-safe. Must outlive the objects that it
@@ -45,6 +47,7 @@ class Device : public std::enable_shared_from_this<Device> {
   /// The program's stream with this handle (Stream::native()). The program's stream must outlive
   /// the result.
   virtual std::unique_ptr<Stream> borrow_stream(void* native) = 0;
+  /// An event without a point; see Event.
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that records its time, at a small cost on the device.
   virtual std::unique_ptr<Event> make_timed_event() = 0;

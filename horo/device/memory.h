@@ -15,8 +15,9 @@ class Memory {
   Memory(void* data, std::size_t bytes, std::function<void(void*)> free)
       : data_(data, std::move(free)), bytes_(bytes) {}
 
+  /// The address of the first byte; null if the object owns no memory.
   std::byte* data() const { return static_cast<std::byte*>(data_.get()); }
-  std::size_t size() const { return bytes_; }
+  std::size_t size() const { return bytes_; }  ///< bytes
 
  private:
   std::unique_ptr<void, std::function<void(void*)>> data_{nullptr, [](void*) {}};

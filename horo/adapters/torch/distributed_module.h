@@ -9,6 +9,7 @@
 
 namespace horo::libtorch {
 
+/// The options of a DistributedModule.
 struct DistributedModuleOptions {
   /// The options of the exchange, such as clip_norm, find_unused, weighted or wire; the same on all
   /// ranks. `gradients.name` is also the beginning of the names of other operations. Not with
@@ -22,15 +23,15 @@ struct DistributedModuleOptions {
 /// Trains a torch::nn::Module on all ranks of a Context. Every rank runs the same model on its own
 /// samples, and the optimizer of every rank applies the gradients that are averaged over the ranks.
 ///
-///   Net net;
-///   horo::libtorch::DistributedModule distributed(ctx, *net);
-///   torch::optim::SGD optimizer(net->parameters(), 0.1);
-///   for (auto& batch : batches_of_this_rank) {
-///     optimizer.zero_grad();
-///     torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target).backward();
-///     distributed.wait();
-///     optimizer.step();
-///   }
+///     Net net;
+///     horo::libtorch::DistributedModule distributed(ctx, *net);
+///     torch::optim::SGD optimizer(net->parameters(), 0.1);
+///     for (auto& batch : batches_of_this_rank) {
+///       optimizer.zero_grad();
+///       torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target).backward();
+///       distributed.wait();
+///       optimizer.step();
+///     }
 ///
 /// The constructor copies the parameters and buffers of rank 0 to all ranks. It adds a hook to each
 /// parameter that requires a gradient. When backward() has accumulated a gradient, the hook moves
@@ -69,7 +70,9 @@ class DistributedModule {
   /// Otherwise throws as GradientSync does.
   DistributedModule(Context& context, ::torch::nn::Module& module,
                     const DistributedModuleOptions& options = {});
+  /// The other object must then only be assigned or destroyed.
   DistributedModule(DistributedModule&&) noexcept;
+  /// Removes the hooks of this object first, as the destructor does.
   DistributedModule& operator=(DistributedModule&&) noexcept;
   ~DistributedModule();
 
@@ -102,9 +105,9 @@ class DistributedModule {
   };
   /// Begins a scope without exchange, for gradient accumulation:
   ///
-  ///   { const auto pause = distributed.no_sync(); loss_of(first).backward(); }
-  ///   loss_of(second).backward();
-  ///   distributed.wait();
+  ///     { const auto pause = distributed.no_sync(); loss_of(first).backward(); }
+  ///     loss_of(second).backward();
+  ///     distributed.wait();
   ///
   /// Any number of backward() may run in the scope. The step ends with the first wait() after the
   /// scope. Its gradients are the sums of all passes; scale the loss of each pass for an average.

@@ -12,7 +12,7 @@ namespace horo::libtorch {
 
 /// A view of the memory of `tensor`, for the operations of Context:
 ///
-///   ctx.allreduce(libtorch::view_of(loss), {.name = "loss"});
+///     ctx.allreduce(libtorch::view_of(loss), {.name = "loss"});
 ///
 /// The tensor must stay alive until the operation has completed. `gpu` is what open_gpu() returns
 /// if the tensor is in the memory of a GPU; it has no effect for a tensor in host memory. A tensor

@@ -45,6 +45,7 @@ def _leave():
 
 
 def is_initialized():
+    """True between init() and shutdown()."""
     return _job is not None
 
 

@@ -93,6 +93,7 @@ class GradientSync:
         return [indices[i] for i in range(count.value)]
 
     def bucket_count(self):
+        """The number of buckets."""
         return LIBRARY.horo_gradient_sync_bucket_count(self._sync)
 
     def close(self):
@@ -123,6 +124,7 @@ class Arena:
         return buffer
 
     def close(self):
+        """Frees the memory. Context.shutdown() calls it."""
         if self._arena is not None:
             arena, self._arena = self._arena, None
             LIBRARY.horo_arena_destroy(arena)

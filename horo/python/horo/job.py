@@ -311,3 +311,4 @@ def join_job(communicator=None):
 
 StepReport = collections.namedtuple("StepReport", "total_weight norm was_clipped is_finite non_finite_rank non_finite_gradient "
                                                   "non_finite_index")
+StepReport.__doc__ = "The result of a step, the same on all ranks; see horo::StepReport of C++."

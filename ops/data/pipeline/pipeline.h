@@ -22,9 +22,9 @@ namespace horo::ops {
 /// function returns a pipeline with one more stage, and evaluates nothing. Items are moved through
 /// the stages. An exception of a stage leaves the call that needed the item.
 ///
-///   Pipeline<std::string> lines = ...;
-///   auto batches = lines.filter(is_long).shuffle(1000, seed).shard(rank, ranks).batch(32);
-///   for (auto next = batches.start(epoch); auto batch = next();) train(*batch);
+///     Pipeline<std::string> lines = ...;
+///     auto batches = lines.filter(is_long).shuffle(1000, seed).shard(rank, ranks).batch(32);
+///     for (auto next = batches.start(epoch); auto batch = next();) train(*batch);
 ///
 /// Immutable. The functions that are passed must be copyable; several epochs may use them at once.
 template <typename T>

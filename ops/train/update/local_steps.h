@@ -12,8 +12,8 @@ namespace horo::ops {
 /// on the parameters once in `count` steps, for links that are slow compared with a step. The
 /// agreed parameters x of all ranks change by an outer optimizer, SGD with Nesterov momentum:
 ///
-///   d = average over the ranks of (x - parameters of the rank)
-///   m = outer_momentum * m + d;   x -= outer_rate * (d + outer_momentum * m)
+///     d = average over the ranks of (x - parameters of the rank)
+///     m = outer_momentum * m + d;   x -= outer_rate * (d + outer_momentum * m)
 ///
 /// Each rank then continues from x. An exchange sends as many bytes as that of the gradients of one
 /// synchronous step. Memory per rank: three more values per parameter, two without momentum.
