@@ -3,7 +3,7 @@
 #
 # usage: scripts/install_deps.sh [--no-tests|--ci|--dev]
 #   --no-tests   only what the libraries and programs need to build and run, as scripts/quickstart.sh does
-#   --ci         also the tools of .ci/run: clang with libFuzzer, clang-format, MPICH, pip
+#   --ci         also the tools of .ci/run: clang with libFuzzer, clang-format, MPICH, pip, Doxygen and Sphinx
 #   --dev        as --ci, and the other tools of developers: clang-tidy, ccache, valgrind, gdb, iperf3
 #
 # Does nothing if everything is installed; otherwise runs apt-get, as root or through sudo.
@@ -23,7 +23,8 @@ for_tests=(
   iproute2                                 # emulated hosts (cluster_lab.sh) and their tests
 )
 # libFuzzer is in libclang-rt. Some tests run under MPICH's launcher; mpirun remains that of Open MPI.
-for_ci=(clang libclang-rt-dev clang-format-14 mpich python3-pip python3-setuptools python3-wheel)
+for_ci=(clang libclang-rt-dev clang-format-14 mpich python3-pip python3-setuptools python3-wheel
+        doxygen python3-sphinx python3-myst-parser python3-breathe furo python3-sphinx-copybutton)   # the site
 for_developers=(clang-tidy-14 ccache valgrind gdb iperf3)
 case "${1:-}" in
   "") packages+=("${for_tests[@]}") ;;

@@ -3,7 +3,7 @@ import dataclasses
 import re
 from pathlib import Path
 
-FENCE = re.compile(r"^(\s*)(`{3,})(\w*)\s*$")
+FENCE = re.compile(r"^(\s*)(`{3,})(\w*|\{[\w-]+\})(?: \S+)?\s*$")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*?)\s*$", re.MULTILINE)
 
@@ -74,6 +74,20 @@ def broken_links(root, page, text):
         elif anchor and file.suffix == ".md" and anchor not in anchors_of(text if not path else file.read_text()):
             problems.append(f"{page}: the link {target} names no heading of that page")
     return problems
+
+
+def documented_headers(root):
+    """Returns the headers that the API reference documents."""
+    pages = sorted((Path(root) / "docs/reference/api").glob("*.md"))
+    return {header for page in pages for header in re.findall(r"^```\{doxygenfile\} (\S+)$", page.read_text(), re.MULTILINE)}
+
+
+def public_headers(root):
+    """Returns the headers of the public API: those in horo/, and those that horo/horo.h and the adapter for libtorch include."""
+    root = Path(root)
+    included = {header for file in ("horo/horo.h", "horo/adapters/torch/torch.h")
+                for header in re.findall(r'^#include "([^"]+)"', (root / file).read_text(), re.MULTILINE)}
+    return included | {f"horo/{file.name}" for file in (root / "horo").glob("*.h")} - {"horo/horo.h", "horo/phase.h"}
 
 
 def pages_of(root):

@@ -5,7 +5,8 @@ usage: docs_test.py PART SOURCE BUILD CXX [INCLUDE_FOLDER...]
   PART: Links, Snippets, Commands, Texts or SelfTest
 
 Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/internals and docs/results):
-- Every fenced block has a language: cpp, c, cmake, python, sh, json, text or yaml.
+- Every fenced block has a language, cpp, c, cmake, python, sh, json, text or yaml, or is a directive of the site, such as
+  {doxygenfile}, which scripts/make_docs.sh checks.
 - A cpp block with an #include is a complete file. Any other cpp block is a function body with the declarations of
   tests/docs/snippet_context.h. Both are compiled without code generation.
 - A c block is a function body with the declarations of tests/docs/snippet_context_c.h.
@@ -26,11 +27,12 @@ from pathlib import Path
 import commands
 import docs_pages
 import messages
+import site_links
 
 PART = sys.argv[1]
 SOURCE, BUILD = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
 CXX, INCLUDES = sys.argv[4], [f"-I{folder}" for folder in [sys.argv[2], *sys.argv[5:]]]
-LANGUAGES = {"cpp", "c", "cmake", "python", "sh", "json", "text", "yaml"}
+LANGUAGES = {"cpp", "c", "cmake", "python", "sh", "json", "text", "yaml", "{doxygenfile}", "{doxygenconcept}", "{eval-rst}"}
 CHECKED = [page for page in docs_pages.pages_of(SOURCE)
            if not page.startswith(("docs/internals", "docs/results"))]
 
@@ -138,6 +140,9 @@ class Links(unittest.TestCase):
         pages = [page for page in docs_pages.pages_of(SOURCE) if page.startswith("docs/") and page != "docs/README.md"]
         missing = [page for page in pages if f"]({page.removeprefix('docs/')})" not in index]
         self.assertEqual(missing, [])
+
+    def test_reference_has_every_public_header(self):
+        self.assertEqual(docs_pages.public_headers(SOURCE) - docs_pages.documented_headers(SOURCE), set())
 
     def test_readme_fits_two_screens(self):
         self.assertLessEqual(len(text_of("README.md").splitlines()), 110)
@@ -258,6 +263,13 @@ class SelfTest(unittest.TestCase):
         problems = docs_pages.broken_links(SOURCE, "README.md", text)
         self.assertEqual([problem.split("link ")[1].split()[0] for problem in problems], ["none.md", "#other"])
 
+    def test_dead_links_of_a_site_are_found(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "a.html").write_text('<a href="b.html#here">1</a> <a href="b.html#gone">2</a> <img src="no.png">'
+                                                 '<a href="https://x.org/">3</a> <a href="#top">4</a>')
+            (Path(folder) / "b.html").write_text('<p id="here"></p>')
+            self.assertEqual(site_links.dead_links(folder), ["a.html: b.html#gone", "a.html: no.png", "a.html: #top"])
+
     def test_block_with_compile_error_is_located(self):
         bad = docs_pages.Block("docs/x.md", 7, "cpp", "ctx.allreduce(1, 2, 3, 4);\n", "")
         whole = docs_pages.Block("docs/y.md", 3, "cpp", "#include <horo/horo.h>\nint main() { return horo::none; }\n", "")
@@ -291,6 +303,9 @@ class SelfTest(unittest.TestCase):
     def test_failing_command_is_found(self):
         self.assertIn("exit code 3", failure_of(docs_pages.Block("p.md", 1, "sh", "exit 3\n", "")))
         self.assertEqual(failure_of(docs_pages.Block("p.md", 1, "sh", "test -x build/release/bin/hororun\n", "")), "")
+
+    def test_failing_python_program_is_located(self):
+        self.assertIn("p.md:1", python_failure_of(docs_pages.Block("p.md", 1, "python", "raise RuntimeError('planted')\n", "")))
 
     def test_repeated_blocks_are_skipped(self):
         texts = ["a  # why\nb\n", "b\n", "b # again\na\n", "b\nc\n"]
