@@ -62,7 +62,7 @@ def sections_of_index():
             sections.append((heading[1], []))
         for title, page, rest in re.findall(r"\[([^\]]+)\]\(([\w/.]+\.md)\)([^\[]*)", line):
             path = os.path.normpath(f"docs/{page}")
-            sections[-1][1].append((title, path, rest.strip(" |:,")))
+            sections[-1][1].append((title[0].upper() + title[1:], path, rest.strip(" |:,")))
     return [section for section in sections if section[1]]
 
 

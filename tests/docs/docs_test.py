@@ -2,7 +2,7 @@
 """Checks the documentation: links, C++ and CMake snippets, shell commands, settings and error messages.
 
 usage: docs_test.py PART SOURCE BUILD CXX [INCLUDE_FOLDER...]
-  PART: Links, Snippets, Commands, Texts or SelfTest
+  PART: Links, Snippets, Commands, Tutorials, Texts or SelfTest
 
 Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/internals and docs/results):
 - Every fenced block has a language, cpp, c, cmake, python, sh, json, text or yaml, or is a directive of the site, such as
@@ -15,9 +15,12 @@ Rules for the checked pages (README.md, CONTRIBUTING.md, and docs/ without docs/
 - Inline code that begins with hororun or the path of a script or program uses only existing programs and options.
 - A sh block runs in a folder that looks like the repository, with this build as build/release. A block after
   `<!-- not run: REASON -->` does not run, but its programs and options are checked. commands.py lists the reasons.
+- The blocks of a page of docs/tutorials run in one folder, in their order; tutorials.py lists the rules. HORO_TEST_PREFIX is an
+  installation of this build. A tutorial is skipped, with the reason, where a part that it needs is missing.
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,6 +31,7 @@ import commands
 import docs_pages
 import messages
 import site_links
+import tutorials
 
 PART = sys.argv[1]
 SOURCE, BUILD = Path(sys.argv[2]).resolve(), Path(sys.argv[3]).resolve()
@@ -95,6 +99,44 @@ def failure_of(block):
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                              check=False)
     return f"{block.place}: exit code {run.returncode}:\n{run.stdout[-2000:]}" if run.returncode else ""
+
+
+def is_tutorial(page):
+    return page.startswith("docs/tutorials/")
+
+
+def prefix():
+    return Path(os.environ.get("HORO_TEST_PREFIX", BUILD / "tests/install/prefix"))
+
+
+def missing_for(text):
+    """Returns what a tutorial needs and this machine lacks, or None."""
+    python = os.environ.get("HORO_TEST_TORCH_PYTHON") or sys.executable
+    if "import horo.torch" in text and subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
+        return "PyTorch is missing"
+    if "horo::torch" in text and not list(prefix().rglob("libhoro_torch.*")):
+        return "this build has no adapter for libtorch"
+    if re.search(r"^sbatch ", text, re.MULTILINE) and not shutil.which("sbatch"):
+        return "Slurm is missing"
+    if "cluster_lab.sh" in text:
+        lab = subprocess.run([SOURCE / "scripts/cluster_lab.sh", "up", "1", "none"], env={**os.environ, "CLUSTER_LAB": "docscheck"},
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if lab.returncode == 2:
+            return lab.stdout.strip()
+        subprocess.run([SOURCE / "scripts/cluster_lab.sh", "down"], env={**os.environ, "CLUSTER_LAB": "docscheck"}, check=True)
+    return None
+
+
+def failures_of_tutorial(page, text):
+    with tempfile.TemporaryDirectory() as folder:
+        sandbox(Path(folder))
+        python = os.environ.get("HORO_TEST_TORCH_PYTHON") or sys.executable
+        session = tutorials.Session(folder, prefix(), python, SOURCE)
+        try:
+            return tutorials.problems_of(docs_pages.blocks_of(page, text), session)
+        finally:
+            if "cluster_lab.sh" in text:
+                session.run("scripts/cluster_lab.sh down")
 
 
 def settings_named(text):
@@ -200,13 +242,13 @@ class Commands(unittest.TestCase):
     maxDiff = None
 
     def test_markers_have_known_reason(self):
-        unknown = [f"{block.place}: {block.marker}" for block in blocks("sh")
-                   if block.marker and not commands.NOT_RUN.match(block.marker)]
+        unknown = [f"{block.place}: {block.marker}" for block in blocks("sh") if block.marker and
+                   not commands.NOT_RUN.match(block.marker) and not (is_tutorial(block.page) and block.marker == "fails")]
         self.assertEqual(unknown, [])
 
     def test_programs_and_options_exist(self):
         programs = commands.Programs(SOURCE, BUILD)
-        problems = [f"{block.place}: {problem}" for block in blocks("sh")
+        problems = [f"{block.place}: {problem}" for block in blocks("sh") if not is_tutorial(block.page)
                     for command in commands.simple_commands(block.text)
                     for problem in commands.problems_of(command, programs)]
         self.assertEqual(problems, [])
@@ -219,9 +261,23 @@ class Commands(unittest.TestCase):
         self.assertEqual(problems, [])
 
     def test_commands_run(self):
-        run = commands.without_repeats([block for block in blocks("sh") if not block.marker])
+        run = commands.without_repeats([block for block in blocks("sh") if not block.marker and not is_tutorial(block.page)])
         self.assertGreater(len(run), 3)
         self.assertEqual([failure for block in run if (failure := failure_of(block))], [])
+
+
+class Tutorials(unittest.TestCase):
+    maxDiff = None
+
+    def test_tutorials_run(self):
+        pages = [page for page in CHECKED if is_tutorial(page)]
+        self.assertGreater(len(pages), 5)
+        for page in pages:
+            if reason := missing_for(text_of(page)):
+                print(f"SKIPPED: {page} did not run: {reason}")
+                continue
+            with self.subTest(page):
+                self.assertEqual(failures_of_tutorial(page, text_of(page)), [])
 
 
 class Texts(unittest.TestCase):
@@ -306,6 +362,14 @@ class SelfTest(unittest.TestCase):
 
     def test_failing_python_program_is_located(self):
         self.assertIn("p.md:1", python_failure_of(docs_pages.Block("p.md", 1, "python", "raise RuntimeError('planted')\n", "")))
+
+    def test_blocks_of_a_tutorial_share_a_folder(self):
+        good = ("<!-- file: a.txt -->\n```text\none\ntwo 22 three\n```\n```sh\nexport WORD=four\ncat a.txt\n```\n<!-- output -->\n"
+                "```text\none\ntwo ... three\n```\n<!-- fails -->\n```sh\ntest -z $WORD\n```\n")
+        self.assertEqual(failures_of_tutorial("docs/tutorials/t.md", good), [])
+        broken = {"one\ntwo ...": "two ...\none", "<!-- fails -->": "", "cat a.txt": "cat b.txt", "test -z": "test -n"}
+        for part, replacement in broken.items():
+            self.assertEqual(len(failures_of_tutorial("docs/tutorials/t.md", good.replace(part, replacement))), 1, replacement)
 
     def test_repeated_blocks_are_skipped(self):
         texts = ["a  # why\nb\n", "b\n", "b # again\na\n", "b\nc\n"]
