@@ -96,7 +96,7 @@ endforeach()
 horo_install_files(horo ${CMAKE_INSTALL_DOCDIR} ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md
                    ${PROJECT_SOURCE_DIR}/CHANGELOG.md)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT horo
-        PATTERN conf.py EXCLUDE PATTERN Doxyfile EXCLUDE)
+        PATTERN conf.py EXCLUDE PATTERN Doxyfile EXCLUDE PATTERN site.css EXCLUDE)
 
 # Removes the files of the latest `cmake --install`, and folders that are then empty.
 if(PROJECT_IS_TOP_LEVEL)

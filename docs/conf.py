@@ -10,6 +10,7 @@ from pathlib import Path
 from unittest import mock
 
 from breathe.renderer.sphinxrenderer import SphinxRenderer
+from docutils import nodes
 from sphinx.domains.cpp import CPPNamespaceObject
 from sphinx.util import logging
 
@@ -39,6 +40,8 @@ SECTIONS = ("briefdescription detaileddescription innernamespace innerclass defi
             "public-type public-func public-static-func public-attrib public-static-attrib")
 
 html_theme = "furo"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_title = f"horo {version}"
 html_show_sourcelink = False
 html_sourcelink_suffix = ""  # llms.txt names the Markdown sources
@@ -118,6 +121,17 @@ def contents_of(renderer, node):
     return contents
 
 
+def mark_rows(_app, doctree):
+    """Gives each error message in a table an anchor, as those in headings have."""
+    if doctree["source"] != str(ROOT / "docs/reference/errors.md"):
+        return
+    for row in doctree.findall(nodes.row):
+        if message := next(row.findall(nodes.literal), None):
+            anchor = nodes.make_id(message.astext())
+            row["ids"].append(anchor)
+            row.next_node(nodes.paragraph).append(nodes.reference("", "#", refuri=f"#{anchor}", classes=["headerlink"]))
+
+
 def resolve(_app, _environment, reference, contents):
     """Doxygen makes names of headers links to their sources, which the site does not have: leaves the names."""
     return contents if reference.get("reftarget", "").endswith("_8h_source") else None
@@ -137,6 +151,7 @@ def set_namespace(renderer, name):
 def setup(app):
     SphinxRenderer.visit_file = SphinxRenderer.visit_namespace = contents_of
     app.connect("source-read", prepare_page)
+    app.connect("doctree-read", mark_rows)
     app.connect("missing-reference", resolve)
     app.connect("autodoc-process-docstring", prepare_docstring)
     app.connect("build-finished", write_entrances)

@@ -20,8 +20,10 @@ int count();
 """
 PAGES = {
     "README.md": "# horo\n\nA small library.\n\nSee [a guide](docs/guide.md#the-end).\n",
-    "docs/README.md": "# Pages\n\n**Guides**\n- [A guide](guide.md): how to begin.\n- [API](reference/api/api.md): all functions.\n",
+    "docs/README.md": "# Pages\n\n**Guides**\n- [A guide](guide.md): how to begin.\n- [API](reference/api/api.md): all functions.\n"
+                      "- [Errors](reference/errors.md)\n",
     "docs/guide.md": "# A guide\nCall [`count()`](../horo/count.h).\n\n## The end\n",
+    "docs/reference/errors.md": "# Errors\n\n| Message | Cure |\n|---|---|\n| `cannot count ...` | use numbers |\n",
     "docs/reference/api/api.md": "# API\n\n## horo/count.h\n```{doxygenfile} horo/count.h\n```\n",
     "horo/count.h": HEADER,
 }
@@ -32,7 +34,7 @@ class Site(unittest.TestCase):
         """Makes the site of PAGES with the changed files. Returns the exit code, the output and the files."""
         with tempfile.TemporaryDirectory() as folder:
             root = Path(folder)
-            for file in ("CMakeLists.txt", "docs/conf.py", "docs/Doxyfile", "scripts/make_docs.sh", "tests/docs/site_links.py"):
+            for file in ("CMakeLists.txt", "docs/conf.py", "docs/Doxyfile", "docs/site.css", "scripts/make_docs.sh", "tests/docs/site_links.py"):
                 (root / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(SOURCE / file, root / file)
             for file, text in {**PAGES, **(changed or {})}.items():
@@ -57,6 +59,7 @@ class Site(unittest.TestCase):
         self.assertIn("[A guide](_sources/docs/guide.md): how to begin.", files[f"{version}/llms.txt"])
         self.assertIn(f"{version}/_sources/docs/guide.md", files)
         self.assertIn('href="reference/api/api.html#horo-count-h"', files[f"{version}/docs/guide.html"])
+        self.assertIn('id="cannot-count"', files[f"{version}/docs/reference/errors.html"])
         self.assertIn("Counts.", files[f"{version}/docs/reference/api/api.html"])
 
     def test_fails_on_symbol_without_docstring(self):
