@@ -28,6 +28,8 @@ nitpicky = True
 # Names of other libraries and of what the public headers only declare.
 nitpick_ignore_regex = [("c(pp)?:identifier", name) for name in (
     r"(std|torch|at|::torch)\b.*", r"(DL|kDL|MPI_)\w+", r"horo(::(ops|device|libtorch|testing|plan|coordinator))?",
+    r"(Convolution|InnerProduct)Shape|ImageBatch|Stage|(Weighted|Pool)Operation|device_kernels.*|(Device)?Backend",
+    r"StepRequests|UpdateMethod|LossScal\w+|JobBottlenecks|Clock::.*|SIGTERM",
     r"u?int\d+_t|size_t", r"(coordinator|plan|device|detail)(::.*)?", r"Impl|Runtime|DataTypeOf.*")]
 myst_heading_anchors = 4  # the anchors of git hosts
 copybutton_prompt_text = "$ "

@@ -14,6 +14,7 @@ struct BatchScore {
   std::uint64_t counted = 0;  ///< targets that are not ignored; values for the squared error
 };
 
+/// The options of CrossEntropy.
 struct CrossEntropyOptions {
   /// In [0, 1): the part of the target distribution that is spread evenly over all classes. Source:
   /// Szegedy et al., "Rethinking the Inception architecture" (2015).
@@ -22,6 +23,7 @@ struct CrossEntropyOptions {
   std::optional<std::int32_t> ignored{};
 };
 
+/// Where a loss stores its results, and how it scales them.
 struct LossArguments {
   double normaliser = 1;        ///< of the loss and its gradient
   Tensor* gradient = nullptr;   ///< by the output of the model, in its type; may share its memory

@@ -31,10 +31,11 @@ struct CheckpointInterval {
 /// "500" (steps) or a duration such as "10min"; "0": only at the end. Throws InvalidArgument.
 CheckpointInterval parse_checkpoint_interval(std::string_view text);
 
+/// The options of Checkpoints.
 struct CheckpointOptions {
   /// Created if it does not exist. On several hosts, a directory that all of them share.
   std::filesystem::path directory;
-  CheckpointInterval every{.time = std::chrono::minutes(10)};
+  CheckpointInterval every{0, std::chrono::minutes(10)};  ///< besides the one at the end
   /// Complete checkpoints that are kept; at least 1. The disk must have room for one more.
   std::size_t keep = 2;
   /// Continue from the newest checkpoint that can be used; without any, from the begin.

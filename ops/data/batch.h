@@ -16,7 +16,7 @@ namespace horo::ops {
 
 /// The samples of this rank in one step, in host memory or in the memory of a device.
 struct Batch {
-  EpochStep where;
+  EpochStep where;         ///< the step of which the samples are
   Tensor inputs;           ///< [b, ...], of the form Dataset::input(); b may be 0
   Tensor targets;          ///< [b, ...], of the form Dataset::target()
   Tensor samples;          ///< int64 [b]: the indices in the data set
@@ -31,7 +31,7 @@ struct Batch {
   /// ImageCrop of each row.
   std::optional<Tensor> crops{};
 
-  std::size_t rows() const { return samples.count(); }
+  std::size_t rows() const { return samples.count(); }  ///< samples, with padding
   /// The rows of weight 1.
   std::size_t counted_rows() const { return rows() - padding; }
   /// For Pass::samples.

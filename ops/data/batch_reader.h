@@ -41,6 +41,7 @@ enum class BadSamples {
 /// A sample cannot be read. what() has its index, its name (Dataset::name_of()) and the cause.
 class SampleError : public Error {
  public:
+  /// For use inside horo.
   SampleError(std::uint64_t sample, const std::string& text) : Error(text), sample_(sample) {}
   /// The index in the data set.
   std::uint64_t sample() const { return sample_; }
@@ -49,6 +50,7 @@ class SampleError : public Error {
   std::uint64_t sample_;
 };
 
+/// How samples are read.
 struct BatchReaderOptions {
   /// Applied to every sample; empty: none.
   Augmentation augmentation{};
@@ -63,7 +65,7 @@ struct BatchReaderOptions {
   /// Allocates pinned memory for batches, called from several threads at once. Empty: batches are
   /// in ordinary host memory.
   std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
-  BadSamples bad_samples = BadSamples::kFatal;
+  BadSamples bad_samples = BadSamples::kFatal;  ///< what a bad sample causes
 };
 
 /// The work of reading samples, over all threads.
@@ -89,6 +91,7 @@ class BatchReader {
   Batch read(std::uint64_t step);
   /// The largest size of a batch.
   std::size_t batch_bytes() const;
+  /// The work so far, over all threads.
   ReadingWork work() const;
 
  private:

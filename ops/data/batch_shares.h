@@ -18,15 +18,17 @@ class BatchShares {
   /// not finite and above 0.
   explicit BatchShares(std::vector<double> weights, std::size_t least = 0);
 
-  std::size_t ranks() const { return weights_.size(); }
+  std::size_t ranks() const { return weights_.size(); }  ///< the number of ranks
   /// The rows of each rank in a step of `rows` rows, rounded by the largest remainder; the lower
   /// rank gets the row if remainders are equal. Takes O(n log n) for n ranks.
   std::vector<std::size_t> counts(std::size_t rows) const;
 
+  /// The rows of a rank.
   struct Part {
     std::uint64_t first = 0;  ///< row of the step
-    std::size_t count = 0;
+    std::size_t count = 0;    ///< rows
   };
+  /// The rows of `rank` in a step of `rows` rows.
   Part part(int rank, std::size_t rows) const;
 
  private:

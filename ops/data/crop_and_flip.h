@@ -11,10 +11,11 @@
 
 namespace horo::ops {
 
+/// The options of CropAndFlip.
 struct CropAndFlipOptions {
   std::size_t padding = 4;  ///< pixels of zeros added on every side before the crop
   bool flips = true;        ///< set to false if left and right matter
-  std::uint64_t seed = 1;
+  std::uint64_t seed = 1;   ///< of the crops and flips
   /// The pixels of the padding of uint8 images, one per channel: the mean of the data set, so that
   /// the padding is about 0 after the normalisation. See padding_pixels().
   std::vector<std::uint8_t> padding_pixels{};

@@ -19,6 +19,7 @@
 
 namespace horo::ops {
 
+/// The options of DataLoader.
 struct DataLoaderOptions {
   /// Threads that load batches; 0: next() loads on the calling thread. Raise it if training waits
   /// for data.
@@ -31,20 +32,20 @@ struct DataLoaderOptions {
   std::size_t prefetch_bytes = std::size_t{256} << 20;
   /// See BatchReaderOptions.
   Augmentation augmentation{};
-  bool as_pixels = false;
-  PixelAugmentation pixel_augmentation{};
-  CropOfSample crop{};
-  std::function<device::Memory(std::size_t bytes)> allocate_pinned{};
-  BadSamples bad_samples = BadSamples::kFatal;
+  bool as_pixels = false;                                              ///< see BatchReaderOptions
+  PixelAugmentation pixel_augmentation{};                              ///< see BatchReaderOptions
+  CropOfSample crop{};                                                 ///< see BatchReaderOptions
+  std::function<device::Memory(std::size_t bytes)> allocate_pinned{};  ///< see BatchReaderOptions
+  BadSamples bad_samples = BadSamples::kFatal;                         ///< what a bad sample causes
 };
 
 /// What a DataLoader has done so far.
 struct LoaderReport {
   std::uint64_t batches = 0;           ///< that next() has returned
   std::chrono::nanoseconds waited{0};  ///< in next(): the time that training waited for data
-  ReadingWork reading;
-  std::size_t threads = 0;
-  std::size_t prefetch = 0;  ///< batches that are loaded ahead now
+  ReadingWork reading;                 ///< of the threads
+  std::size_t threads = 0;             ///< that load batches
+  std::size_t prefetch = 0;            ///< batches that are loaded ahead now
 };
 
 /// Loads batches ahead of the training loop. The order and content of batches do not depend on the
@@ -71,10 +72,12 @@ class DataLoader {
   /// Begins no further step until release(). Returns the first step that is not begun. Its batch
   /// and those of the steps after it follow a later GlobalSampler::set_shares().
   std::uint64_t hold();
+  /// Ends hold().
   void release();
 
   /// The position of the next batch: what a checkpoint stores.
   SamplePosition position() const { return sampler_.position(to_take_); }
+  /// What the loader has done so far.
   LoaderReport report() const;
   /// LoaderReport::waited.
   std::chrono::nanoseconds waited() const { return waited_; }

@@ -13,10 +13,12 @@ namespace horo::ops {
 
 /// The form of one part of a sample: its input or its target.
 struct SampleForm {
-  Shape shape;  ///< without the batch dimension; [] for one value
-  DataType type = DataType::kFloat32;
+  Shape shape;                         ///< without the batch dimension; [] for one value
+  DataType type = DataType::kFloat32;  ///< of the elements
 
+  /// The size of the part in bytes.
   std::size_t bytes() const { return shape.count() * size_of(type); }
+  /// Whether all members are equal.
   friend bool operator==(const SampleForm&, const SampleForm&) = default;
 };
 
@@ -27,8 +29,11 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
+  /// The number of samples.
   virtual std::size_t size() const = 0;
+  /// The form of the input of every sample.
   virtual SampleForm input() const = 0;
+  /// The form of the target of every sample.
   virtual SampleForm target() const = 0;
   /// Writes the sample `index` to `input` and `target`, which have input().bytes() and
   /// target().bytes() and are aligned for their types. Deterministic. Throws InvalidArgument if

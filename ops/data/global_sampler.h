@@ -26,7 +26,7 @@ class EpochPermutation {
   /// `size` may be 0: then every lookup throws.
   EpochPermutation(std::uint64_t size, std::uint64_t seed, std::uint64_t epoch);
 
-  std::uint64_t size() const { return size_; }
+  std::uint64_t size() const { return size_; }  ///< the number of samples
   /// The sample at `position`. Throws InvalidArgument unless position < size().
   std::uint64_t operator[](std::uint64_t position) const;
 
@@ -70,14 +70,14 @@ enum class LastBatch {
 
 /// The order in which the samples of a data set are visited.
 struct SamplerOptions {
-  std::size_t dataset_size = 0;
+  std::size_t dataset_size = 0;  ///< samples
   /// Samples per step over all ranks.
   std::size_t global_batch = 1;
   /// Each seed gives another order.
   std::uint64_t seed = 0;
   /// A new order in each epoch; false: the order of the data set, for evaluation.
   bool is_shuffled = true;
-  LastBatch last_batch = LastBatch::kDrop;
+  LastBatch last_batch = LastBatch::kDrop;  ///< what happens at the end of an epoch
   /// If set, an epoch consists of dataset_size draws instead of a permutation. Requires
   /// is_shuffled.
   std::shared_ptr<const WeightedDraw> weights{};
@@ -85,16 +85,18 @@ struct SamplerOptions {
 
 /// A position in training: `step` of `epoch`, both counted from 0.
 struct EpochStep {
-  std::uint64_t epoch = 0;
-  std::uint64_t step = 0;
+  std::uint64_t epoch = 0;  ///< from 0
+  std::uint64_t step = 0;   ///< of the epoch, from 0
+  /// Whether all members are equal.
   friend bool operator==(const EpochStep&, const EpochStep&) = default;
 };
 
 /// The number of samples that training has used: all of the epochs before `epoch`, and the first
 /// `sample` positions of it. A checkpoint stores it. Independent of the number of ranks.
 struct SamplePosition {
-  std::uint64_t epoch = 0;
-  std::uint64_t sample = 0;
+  std::uint64_t epoch = 0;   ///< from 0
+  std::uint64_t sample = 0;  ///< position in the epoch, from 0
+  /// Whether all members are equal.
   friend bool operator==(const SamplePosition&, const SamplePosition&) = default;
 };
 
@@ -113,7 +115,9 @@ class GlobalSampler {
   /// that leave no step in an epoch or contradict each other.
   GlobalSampler(const SamplerOptions& options, int rank, int ranks);
 
+  /// The options of the constructor.
   const SamplerOptions& options() const { return options_; }
+  /// The number of steps of an epoch.
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   /// Samples of step `step` over all ranks, without padding.
   std::size_t global_count(std::uint64_t step) const;

@@ -14,8 +14,8 @@ namespace horo::ops {
 /// A trainable tensor and the gradient that backward computes for it (same shape). If the gradient
 /// is empty, the tensor belongs to the model but is not trained (running statistics).
 struct Parameter {
-  std::string name;
-  Tensor value;  ///< float32: what the optimizer updates
+  std::string name;  ///< such as "conv1.weight"
+  Tensor value;      ///< float32: what the optimizer updates
   /// Of the type of computed(). backward() writes it at its current address, which the program may
   /// have changed to another multiple of 16 bytes.
   Tensor gradient;
@@ -31,9 +31,9 @@ struct Parameter {
 /// Mode and random seed of a forward pass. Random choices (dropout) depend only on the seed, the
 /// step and the global index of the sample. They do not depend on the number of ranks.
 struct Pass {
-  bool training = false;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
+  bool training = false;   ///< false: inference
+  std::uint64_t seed = 0;  ///< of random choices
+  std::uint64_t step = 0;  ///< of training, for random choices
   /// The step in the memory of a device, which replaces `step`: a captured step reads it at each
   /// launch. Null: not used.
   const std::uint64_t* device_step = nullptr;
@@ -56,6 +56,8 @@ using GradientReady = std::function<void(const Parameter&)>;
 class Layer {
  public:
   virtual ~Layer() = default;
+  /// Returns the output for `input`, and in training stores what backward() needs. Throws
+  /// InvalidArgument if the shape of the input does not fit.
   virtual Tensor forward(Tensor input, const Pass& pass) = 0;
   /// Takes the gradient of the loss with respect to the output. Overwrites the gradients of the
   /// parameters, calls `ready` for each, and returns the gradient with respect to the input.
@@ -74,11 +76,14 @@ class Layer {
   /// Like move_to(), but sets parameters and buffers to zero and does not use the old memory: for a
   /// device that has failed. `backend` must be cpu_backend().
   void reset_to(Backend& backend);
+  /// The backend with which the layer computes.
   Backend& backend() const { return *backend_; }
 
  protected:
   Layer() = default;
+  /// Pointers to the parameters of the other layer are then no longer valid.
   Layer(Layer&&) = default;
+  /// As the constructor.
   Layer& operator=(Layer&&) = default;
   /// Called after the backend has changed. Must drop what belongs to the previous one.
   virtual void on_move() {}

@@ -21,20 +21,27 @@ class Sequential : public Layer {
  public:
   /// Appends a layer. Throws InvalidArgument if `name` is empty or taken.
   Sequential& add(std::string name, std::unique_ptr<Layer> layer);
+  /// The same, with the index of the layer as its name.
   Sequential& add(std::unique_ptr<Layer> layer);
+  /// The same for a layer by value.
   template <std::derived_from<Layer> T>
   Sequential& add(std::string name, T layer) {
     return add(std::move(name), std::unique_ptr<Layer>(std::make_unique<T>(std::move(layer))));
   }
+  /// The same, with the index of the layer as its name.
   template <std::derived_from<Layer> T>
   Sequential& add(T layer) {
     return add(std::unique_ptr<Layer>(std::make_unique<T>(std::move(layer))));
   }
 
-  std::size_t size() const { return stages_.size(); }
+  std::size_t size() const { return stages_.size(); }  ///< the number of layers
+  /// The name of layer `index`.
   const std::string& name_of(std::size_t index) const { return stages_[index].name; }
+  /// The layers with their names, in forward order.
   const std::vector<Stage>& stages() const { return stages_; }
+  /// The layer `index`.
   Layer& operator[](std::size_t index) { return *stages_[index].layer; }
+  /// The same, read-only.
   const Layer& operator[](std::size_t index) const { return *stages_[index].layer; }
 
   Tensor forward(Tensor input, const Pass& pass) override;

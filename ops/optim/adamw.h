@@ -18,12 +18,13 @@ struct AdamWRule;
 template <typename Entry>
 struct UpdateGroup;
 
+/// The options of AdamW.
 struct AdamWOptions {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f;          ///< in [0, 1): decay rate of the mean gradient
-  float beta2 = 0.999f;        ///< in [0, 1): decay rate of the mean squared gradient
-  float epsilon = 1e-8f;       ///< above 0
-  float weight_decay = 0.01f;  ///< each step subtracts rate * this * value
+  float learning_rate = 1e-3f;  ///< at least 0
+  float beta1 = 0.9f;           ///< in [0, 1): decay rate of the mean gradient
+  float beta2 = 0.999f;         ///< in [0, 1): decay rate of the mean squared gradient
+  float epsilon = 1e-8f;        ///< above 0
+  float weight_decay = 0.01f;   ///< each step subtracts rate * this * value
   /// If true, Adam: this times the value is added to the gradient instead, as L2 regularisation.
   bool coupled_decay = false;
 };
@@ -41,11 +42,14 @@ class AdamW : public Optimizer {
 
   void set_learning_rate(float learning_rate) override;
   float learning_rate() const override { return options_.learning_rate; }
+  /// The options of the constructor.
   const AdamWOptions& options() const { return options_; }
   /// m and v of every parameter, in the order of the constructor and with the same shapes; the
   /// states "first_moment" and "second_moment".
   std::span<Tensor> first_moments() { return state(0); }
+  /// The mean squared gradients; see first_moments().
   std::span<Tensor> second_moments() { return state(1); }
+  /// The number of steps, as of the latest update_counters().
   std::int64_t steps() const { return steps_; }
   /// Throws InvalidArgument unless steps >= 0.
   void set_steps(std::int64_t steps);

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of Lars.
 struct LarsOptions {
   float learning_rate = 1;  ///< of at least 0; much larger than that of Sgd
   float momentum = 0.9f;    ///< above 0 and below 1

@@ -5,6 +5,7 @@
 
 namespace horo::ops {
 
+/// How the learning rate changes after the warm-up.
 enum class Decay {
   kConstant,  ///< stays at base_rate
   kStep,      ///< is multiplied by step_factor at every milestone
@@ -16,21 +17,21 @@ enum class Decay {
 
 /// The learning rate as a function of the step.
 struct LearningRateSchedule {
-  Decay decay = Decay::kConstant;
-  double base_rate = 0.01;
+  Decay decay = Decay::kConstant;  ///< after the warm-up
+  double base_rate = 0.01;         ///< after the warm-up
   /// Steps at the start during which the rate rises linearly from start_rate to base_rate: gradual
   /// warm-up, usual when linear_scaling() has enlarged base_rate. Source: Goyal et al., "Accurate,
   /// large minibatch SGD" (2017).
   std::size_t warm_up_steps = 0;
-  double start_rate = 0.0;
+  double start_rate = 0.0;  ///< at step 0 of a warm-up
   /// kStep: step numbers, ascending.
   std::vector<std::size_t> milestones;
-  double step_factor = 0.1;
+  double step_factor = 0.1;  ///< kStep: at each milestone
   /// kCosine and kPolynomial: length of the run, warm-up included; the rate stays at final_rate
   /// afterwards.
   std::size_t total_steps = 0;
-  double final_rate = 0.0;
-  double power = 1.0;  ///< kPolynomial; above 0
+  double final_rate = 0.0;  ///< kCosine and kPolynomial: at the end
+  double power = 1.0;       ///< kPolynomial; above 0
 };
 
 /// The rate for step 0, 1, 2, ... It depends on nothing else, so a resumed run continues with the

@@ -11,12 +11,13 @@
 
 namespace horo::ops {
 
+/// The options of Muon.
 struct MuonOptions {
   /// Of all parameters. Learning rates and weight decays that suit AdamW suit Muon too, since the
   /// updates of matrices are scaled to the size of those of AdamW.
   AdamWOptions adamw;
   float momentum = 0.95f;  ///< in [0, 1)
-  bool nesterov = true;
+  bool nesterov = true;    ///< use Nesterov momentum
   /// Names of matrices that AdamW updates, with the wildcards of ParameterRule: usual for
   /// embeddings and for the output layer.
   std::vector<std::string> by_adamw = {"*embedding*", "output.*"};

@@ -16,9 +16,9 @@ namespace horo::ops {
 /// Where an exchange has left the gradient of a parameter: in the memory of the device of the
 /// optimizer.
 struct GradientLocation {
-  const void* data = nullptr;
-  DataType type = DataType::kFloat32;
-  float scale = 1;  ///< see device_kernels::GradientUse
+  const void* data = nullptr;          ///< address of the first element
+  DataType type = DataType::kFloat32;  ///< of the elements
+  float scale = 1;                     ///< see device_kernels::GradientUse
 };
 
 /// The gradients of a step and how they are used. The pointers are null or in the memory of a
@@ -44,7 +44,7 @@ class Optimizer {
  public:
   /// State per parameter that is kept between steps.
   struct State {
-    std::string_view name;
+    std::string_view name;  ///< such as "momentum"
     /// Of parameters(), in order. Each has the shape of its parameter, or is empty if the optimizer
     /// keeps no such state for it.
     std::span<Tensor> tensors;
@@ -62,6 +62,7 @@ class Optimizer {
   void step(const StepGradients& gradients = {});
   /// Throws InvalidArgument unless the rate is finite and at least 0.
   virtual void set_learning_rate(float learning_rate) = 0;
+  /// The current rate.
   virtual float learning_rate() const = 0;
   /// Gives parameters rates of their own, in place of earlier rules. Must not be called while a
   /// TrainStep uses this. Throws as factors_of() does and then changes nothing.
@@ -69,12 +70,14 @@ class Optimizer {
   /// "AdamW with beta1 0.9, ...": the options and rules that must be equal on all ranks. The
   /// learning rate is not among them, since a schedule may set it.
   std::string describe() const { return describe_options() + ops::describe(rules_); }
+  /// The parameters that step() updates.
   std::span<Parameter* const> parameters() const { return parameters_; }
   /// Whether the update of a value depends on other values of its parameter, such as their norm. If
   /// not, ranks can update parts of a parameter.
   virtual bool needs_whole_parameters() const { return false; }
 
   // With the values of the parameters, these make up a checkpoint and must be equal on all ranks.
+  /// The states of all parameters.
   std::vector<State> states();
   /// Integer state, such as the number of steps. While the optimizer is on a device, as of the
   /// latest update_counters().
@@ -90,6 +93,7 @@ class Optimizer {
   void divide(std::span<const ParameterPart> parts);
   /// Ends divide(). `states`: for each of states(), a tensor for each whole parameter.
   void unite(std::vector<std::vector<Tensor>> states);
+  /// Whether divide() is in effect.
   bool is_divided() const { return !wholes_.parameters.empty(); }
   /// After divide(): the parameters before it. Otherwise parameters().
   std::span<Parameter* const> whole_parameters() const {
@@ -101,6 +105,7 @@ class Optimizer {
   void move_to(Backend& backend);
   /// As Layer::reset_to().
   void reset_to(Backend& backend);
+  /// The backend in whose memory the states are.
   Backend& backend() const { return *backend_; }
 
  protected:
@@ -109,10 +114,14 @@ class Optimizer {
 
   /// Adds a state of zeros, in host memory, and returns its index.
   std::size_t add_state(std::string_view name);
+  /// The tensors of state `index`, one for each parameter.
   std::span<Tensor> state(std::size_t index) { return states_[index].tensors; }
+  /// The number of states.
   std::size_t state_count() const { return states_.size(); }
+  /// The factors of set_rules(), one for each parameter.
   std::span<const RateFactors> factors() const { return factors_; }
 
+  /// The options in one line, without the learning rate; see describe().
   virtual std::string describe_options() const = 0;
   /// Updates parameters in host memory.
   virtual void update_on_host() = 0;
@@ -120,6 +129,7 @@ class Optimizer {
   virtual void update_on_device(device::Stream& stream, const StepGradients& gradients) = 0;
   /// Called before and after the states move from and to a device: for other state.
   virtual void leave_device() {}
+  /// See leave_device().
   virtual void enter_device() {}
 
  private:

@@ -21,9 +21,10 @@ struct ParameterRule {
 
 /// The product of the rules that match a parameter.
 struct RateFactors {
-  float learning_rate = 1;
-  float weight_decay = 1;
+  float learning_rate = 1;  ///< of the parameter, times that of the optimizer
+  float weight_decay = 1;   ///< of the parameter, times that of the optimizer
 
+  /// Whether all members are equal.
   bool operator==(const RateFactors&) const = default;
 };
 

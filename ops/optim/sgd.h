@@ -15,11 +15,12 @@ struct SgdTensor;
 template <typename Entry>
 struct UpdateGroup;
 
+/// The options of Sgd.
 struct SgdOptions {
-  float learning_rate = 0.01f;
-  float momentum = 0.0f;      ///< in [0, 1); 0.9 is usual
-  float weight_decay = 0.0f;  ///< L2: this times the value is added to the gradient
-  bool nesterov = false;      ///< use Nesterov momentum; needs a momentum above 0
+  float learning_rate = 0.01f;  ///< at least 0
+  float momentum = 0.0f;        ///< in [0, 1); 0.9 is usual
+  float weight_decay = 0.0f;    ///< L2: this times the value is added to the gradient
+  bool nesterov = false;        ///< use Nesterov momentum; needs a momentum above 0
 };
 
 /// Stochastic gradient descent. Per step and value, in one pass over memory:
@@ -33,6 +34,7 @@ class Sgd : public Optimizer {
 
   void set_learning_rate(float learning_rate) override;
   float learning_rate() const override { return options_.learning_rate; }
+  /// The options of the constructor.
   const SgdOptions& options() const { return options_; }
   /// m of every parameter, in the order of the constructor and with the same shapes; the state
   /// "momentum". Empty without momentum.

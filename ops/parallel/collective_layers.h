@@ -26,6 +26,7 @@ class CollectiveLayer : public Layer {
   /// Borrows `group`. The operations are called "<name>.forward" and "<name>.backward". A layer
   /// needs a name that no other layer of the group has.
   CollectiveLayer(Context& group, std::string name);
+  /// The pass of an operation.
   enum class PassKind { kForward, kBackward };
   /// Returns the sum over the ranks. Overwrites `x` if no other tensor shares its memory.
   Tensor sum(Tensor x, PassKind pass);
@@ -48,6 +49,7 @@ class CollectiveLayer : public Layer {
 /// of losses. Cost: one allreduce in each pass.
 class Allreduce : public CollectiveLayer {
  public:
+  /// As CollectiveLayer.
   Allreduce(Context& group, std::string name) : CollectiveLayer(group, std::move(name)) {}
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
@@ -58,6 +60,7 @@ class Allreduce : public CollectiveLayer {
 /// It ends a section in which each rank has a part of the model. Cost: one allreduce in forward.
 class AllreduceInForward : public CollectiveLayer {
  public:
+  /// As CollectiveLayer.
   AllreduceInForward(Context& group, std::string name) : CollectiveLayer(group, std::move(name)) {}
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
@@ -68,6 +71,7 @@ class AllreduceInForward : public CollectiveLayer {
 /// in which each rank has a part of the model. Cost: one allreduce in backward.
 class AllreduceInBackward : public CollectiveLayer {
  public:
+  /// As CollectiveLayer.
   AllreduceInBackward(Context& group, std::string name) : CollectiveLayer(group, std::move(name)) {}
   Tensor forward(Tensor input, const Pass& pass) override;
   /// An empty gradient is returned without a collective.
@@ -80,6 +84,7 @@ class AllreduceInBackward : public CollectiveLayer {
 /// backward.
 class AllgatherRows : public CollectiveLayer {
  public:
+  /// As CollectiveLayer.
   AllgatherRows(Context& group, std::string name) : CollectiveLayer(group, std::move(name)) {}
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
@@ -90,6 +95,7 @@ class AllgatherRows : public CollectiveLayer {
 /// reduce_scatter in forward, one allgather in backward.
 class ReduceScatterRows : public CollectiveLayer {
  public:
+  /// As CollectiveLayer.
   ReduceScatterRows(Context& group, std::string name) : CollectiveLayer(group, std::move(name)) {}
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;

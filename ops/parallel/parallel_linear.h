@@ -20,8 +20,8 @@ namespace horo::ops {
 class ParallelLinear : public Layer {
  public:
   std::vector<Layer*> children() override { return {&shard_}; }
-  Parameter& weight() { return shard_.weight(); }
-  Parameter& bias() { return shard_.bias(); }
+  Parameter& weight() { return shard_.weight(); }  ///< of this rank
+  Parameter& bias() { return shard_.bias(); }      ///< of this rank
 
   /// Replaces the values of this rank by its part of a whole layer: `weight` [out_features,
   /// in_features] and `bias` [out_features], in host memory. `bias` is not used if the layer has
@@ -31,21 +31,26 @@ class ParallelLinear : public Layer {
   virtual Tensor gather_weight() = 0;
 
  protected:
+  /// How the whole layer is divided.
   struct Division {
-    std::size_t in_parts = 1, out_parts = 1;
-    bool has_bias = true;  // on this rank
+    std::size_t in_parts = 1;   ///< of the input features
+    std::size_t out_parts = 1;  ///< of the output features
+    bool has_bias = true;       ///< on this rank
   };
+  /// Makes the part of this rank. The derived class calls initialise_shard().
   ParallelLinear(Context& group, const LinearOptions& whole, const Division& division,
                  std::string name);
   /// Draws the values of the whole layer and keeps the part of this rank.
   void initialise_shard();
+  /// The part of this rank of the weight of the whole layer.
   virtual Tensor part_of_weight(const Tensor& whole) const = 0;
+  /// The part of this rank of the bias of the whole layer.
   virtual Tensor part_of_bias(const Tensor& whole) const = 0;
 
-  Context& group_;
-  const LinearOptions whole_;
-  const std::string name_;
-  Linear shard_;
+  Context& group_;             ///< borrowed
+  const LinearOptions whole_;  ///< of the whole layer
+  const std::string name_;     ///< of the operations
+  Linear shard_;               ///< of this rank
 };
 
 /// Each rank has a range of the output features: rows of the weight, and their bias. Input: the

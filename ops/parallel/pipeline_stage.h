@@ -13,9 +13,11 @@ namespace horo::ops {
 
 /// One pass of a stage in a pipeline.
 struct PipelinePass {
+  /// The direction of a pass.
   enum class Kind { kForward, kBackward };
-  Kind kind = Kind::kForward;
-  std::size_t micro_batch = 0;
+  Kind kind = Kind::kForward;   ///< the direction
+  std::size_t micro_batch = 0;  ///< from 0
+  /// Whether all members are equal.
   friend bool operator==(const PipelinePass&, const PipelinePass&) = default;
 };
 
@@ -28,14 +30,15 @@ struct PipelinePass {
 std::vector<PipelinePass> one_forward_one_backward(std::size_t stage, std::size_t stages,
                                                    std::size_t micro_batches);
 
+/// The options of PipelineStage.
 struct PipelineStageOptions {
-  std::size_t stage = 0;
-  std::size_t stages = 1;
+  std::size_t stage = 0;   ///< of this rank, from 0
+  std::size_t stages = 1;  ///< of the pipeline
   /// The ranks of `context` that have the stages before and after this one. Not used by the first
   /// and the last stage.
   int previous = -1;
-  int next = -1;
-  std::size_t micro_batches = 1;
+  int next = -1;                  ///< see `previous`
+  std::size_t micro_batches = 1;  ///< of a step
   /// The input of one micro-batch, with its batch dimension. Not used by the first stage.
   Shape input_shape{0};
   std::string name = "pipeline";  ///< of the messages

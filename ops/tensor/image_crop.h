@@ -8,8 +8,8 @@ namespace horo::ops {
 /// of the image, where x is counted from the right end if `is_flipped`. Pixels outside of the image
 /// are padding. Kernels read arrays of it.
 struct ImageCrop {
-  std::int32_t down = 0;
-  std::int32_t right = 0;
+  std::int32_t down = 0;        ///< pixels
+  std::int32_t right = 0;       ///< pixels
   std::int32_t is_flipped = 0;  ///< 0 or 1
 };
 

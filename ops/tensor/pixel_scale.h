@@ -9,11 +9,12 @@ namespace horo::ops {
 
 /// Mean and standard deviation of a data set's pixels, as fractions of 255.
 struct PixelScale {
-  float mean = 0.0f;
-  float deviation = 1.0f;
+  float mean = 0.0f;       ///< of the pixels of a channel
+  float deviation = 1.0f;  ///< of the pixels of a channel
 
   /// A pixel has the value pixel * factor() - offset().
   float factor() const { return 1.0f / (255.0f * deviation); }
+  /// See factor().
   float offset() const { return mean / deviation; }
 };
 

@@ -7,6 +7,7 @@
 #include "horo/base/tensor_view.h"
 #include "horo/device/memory.h"
 
+/// Tensors, layers, optimizers, data sets and the trainer.
 namespace horo::ops {
 
 /// A dense tensor of any element type, in host memory or in the memory of a device. It owns its
@@ -16,7 +17,9 @@ namespace horo::ops {
 class Tensor {
  public:
   Tensor() = default;
+  /// The other tensor becomes empty.
   Tensor(Tensor&& other) noexcept;
+  /// Releases the memory of this tensor first. The other tensor becomes empty.
   Tensor& operator=(Tensor&& other) noexcept;
   /// Allocates host memory (64-byte aligned) with uninitialised values.
   explicit Tensor(Shape shape, DataType type = DataType::kFloat32);
@@ -30,14 +33,17 @@ class Tensor {
   /// A float32 tensor in host memory.
   static Tensor zeros(Shape shape);
 
-  const Shape& shape() const { return shape_; }
-  DataType type() const { return type_; }
+  const Shape& shape() const { return shape_; }  ///< the dimensions
+  DataType type() const { return type_; }        ///< the type of the elements
   /// The device whose memory contains the tensor. Null if the tensor is in host memory.
   device::Device* device() const { return device_; }
-  std::size_t count() const { return count_; }
+  std::size_t count() const { return count_; }  ///< the number of elements
+  /// The size of the elements in bytes.
   std::size_t bytes() const { return count_ * size_of(type_); }
 
+  /// The address of the first element, in the memory of device().
   std::byte* raw() { return data_.get(); }
+  /// The same, read-only.
   const std::byte* raw() const { return data_.get(); }
   /// The address of the elements, in the memory of device(). Throws InvalidArgument for another
   /// type than the tensor's.
@@ -46,6 +52,7 @@ class Tensor {
     require(data_type_of<T>);
     return reinterpret_cast<T*>(raw());
   }
+  /// The same, read-only.
   template <Element T = float>
   const T* data() const {
     require(data_type_of<T>);
@@ -57,6 +64,7 @@ class Tensor {
     require_host();
     return {data<T>(), count_};
   }
+  /// The same, read-only.
   template <Element T = float>
   std::span<const T> values() const {
     require_host();

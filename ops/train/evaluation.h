@@ -11,10 +11,11 @@
 
 namespace horo::ops {
 
+/// The options of evaluate().
 struct EvaluationOptions {
   /// Samples per forward pass over all ranks.
   std::size_t global_batch = 1000;
-  DataLoaderOptions loader;
+  DataLoaderOptions loader;  ///< of the samples
 };
 
 /// The comparison of a model with the targets of a data set.
@@ -22,6 +23,7 @@ struct Evaluation {
   std::int64_t correct = 0;  ///< targets whose class has the largest output; 0 without classes
   std::int64_t count = 0;    ///< targets that are not ignored
   double loss_sum = 0;       ///< over these targets
+  /// The share of correct targets, 0 to 1.
   double accuracy() const { return ratio(static_cast<double>(correct)); }
   /// The mean loss.
   double loss() const { return ratio(loss_sum); }

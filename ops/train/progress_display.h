@@ -12,10 +12,10 @@ namespace horo::ops {
 
 /// The progress of training.
 struct Progress {
-  std::uint64_t epoch = 0;  ///< from 0
-  std::uint64_t epochs = 1;
-  std::uint64_t step = 0;  ///< completed steps of the epoch
-  std::uint64_t steps = 1;
+  std::uint64_t epoch = 0;        ///< from 0
+  std::uint64_t epochs = 1;       ///< of the run
+  std::uint64_t step = 0;         ///< completed steps of the epoch
+  std::uint64_t steps = 1;        ///< of an epoch
   double loss = 0;                ///< of the latest step, over all ranks
   double samples_per_second = 0;  ///< over all ranks
   double seconds_left = 0;        ///< until training ends
@@ -31,6 +31,7 @@ std::string bar_line(const Progress& progress, std::size_t width);
 /// "0:07", "12:34", "1:02:03", rounded to seconds; "?" unless finite and not negative.
 std::string format_time_left(double seconds);
 
+/// How progress is printed.
 struct ProgressOptions {
   /// Where progress is printed; null: nowhere, as on all ranks but one. Not owned.
   std::FILE* file = nullptr;
@@ -49,8 +50,10 @@ ProgressOptions progress_options_for(std::FILE* file);
 /// steps and at least every five seconds. Used from one thread.
 class ProgressDisplay {
  public:
+  /// The clock of the host.
   using Clock = std::chrono::steady_clock;
 
+  /// `now`: the clock; tests pass their own.
   explicit ProgressDisplay(const ProgressOptions& options,
                            std::function<Clock::time_point()> now = Clock::now);
 

@@ -15,7 +15,7 @@ namespace horo::ops {
 
 /// The checkpoints of a run, on this rank.
 struct CheckpointFigures {
-  std::uint64_t written = 0;
+  std::uint64_t written = 0;      ///< complete checkpoints
   std::uint64_t failed = 0;       ///< that could not be written
   std::uint64_t bytes = 0;        ///< of all that were written
   double training_waited_ms = 0;  ///< for copies and for the writer
@@ -30,12 +30,12 @@ struct OptimizerStateFigures {
 
 /// Results and times of a training run.
 struct TrainReport {
-  int ranks = 1;
-  std::uint64_t epochs = 0;      ///< that training has reached, from 1
-  std::uint64_t first_step = 0;  ///< from 0; not 0 if the run resumed an earlier one
-  std::uint64_t steps = 0;       ///< of this run
-  bool was_stopped = false;      ///< before all epochs or steps
-  std::uint64_t global_batch = 0;
+  int ranks = 1;                   ///< of the job
+  std::uint64_t epochs = 0;        ///< that training has reached, from 1
+  std::uint64_t first_step = 0;    ///< from 0; not 0 if the run resumed an earlier one
+  std::uint64_t steps = 0;         ///< of this run
+  bool was_stopped = false;        ///< before all epochs or steps
+  std::uint64_t global_batch = 0;  ///< samples of a step over all ranks
   /// Samples of each rank in a step, at the end.
   std::vector<std::size_t> batch_shares;
   double test_accuracy = 0;       ///< 0 to 1, after the last step; 0 for a loss without classes
@@ -47,14 +47,14 @@ struct TrainReport {
   StepTimes mean_step;            ///< of this rank
   /// Control messages per step after the first step, on the rank that sent the most.
   double control_messages_per_step = 0;
-  std::uint64_t clipped_steps = 0;  ///< whose gradients were scaled to clip_norm
-  std::uint64_t skipped_steps = 0;  ///< that were not finite
-  float loss_scale = 0;             ///< at the end; 0 without one
-  std::uint64_t bad_samples = 0;    ///< reads that failed and were skipped, over all ranks
-  LoaderReport loader;              ///< of the training samples, on this rank
-  CompressionFigures compression;   ///< over all steps, on this rank
-  CheckpointFigures checkpoints;
-  OptimizerStateFigures optimizer_state;
+  std::uint64_t clipped_steps = 0;        ///< whose gradients were scaled to clip_norm
+  std::uint64_t skipped_steps = 0;        ///< that were not finite
+  float loss_scale = 0;                   ///< at the end; 0 without one
+  std::uint64_t bad_samples = 0;          ///< reads that failed and were skipped, over all ranks
+  LoaderReport loader;                    ///< of the training samples, on this rank
+  CompressionFigures compression;         ///< over all steps, on this rank
+  CheckpointFigures checkpoints;          ///< of this rank
+  OptimizerStateFigures optimizer_state;  ///< of this rank
   std::optional<JobBottlenecks> bottlenecks;  ///< set by a BottleneckReport
 };
 

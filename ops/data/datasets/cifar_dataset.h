@@ -14,9 +14,9 @@ namespace horo::ops {
 /// features from tiny images" (2009).
 class CifarDataset : public PixelImages {
  public:
-  static constexpr std::size_t kChannels = 3;
-  static constexpr std::size_t kSide = 32;
-  static constexpr std::size_t kPixels = kChannels * kSide * kSide;
+  static constexpr std::size_t kChannels = 3;                        ///< red, green, blue
+  static constexpr std::size_t kSide = 32;                           ///< pixels
+  static constexpr std::size_t kPixels = kChannels * kSide * kSide;  ///< values of an image
   /// Bytes of a record: the label, then the pixels of the red, the green and the blue channel, row
   /// by row.
   static constexpr std::size_t kRecord = 1 + kPixels;

@@ -6,12 +6,13 @@
 
 namespace horo::ops {
 
+/// The options of a ColouredDigitsDataset.
 struct ColouredDigitsOptions {
   /// Each seed gives another set of images.
   std::uint64_t seed = 1;
   /// Training and test images of one seed use different random numbers.
   Split split = Split::kTrain;
-  std::size_t size = 10000;
+  std::size_t size = 10000;  ///< images
 };
 
 /// Digits of render_digit() in one colour on a background of another: images [3, 32, 32] of 10
@@ -20,8 +21,9 @@ struct ColouredDigitsOptions {
 /// read.
 class ColouredDigitsDataset : public LabelledImages {
  public:
-  static constexpr std::size_t kSide = 32;
+  static constexpr std::size_t kSide = 32;  ///< pixels
 
+  /// Draws no image yet.
   explicit ColouredDigitsDataset(const ColouredDigitsOptions& options = {}) : options_(options) {}
 
   std::size_t size() const override { return options_.size; }

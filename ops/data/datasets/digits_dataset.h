@@ -10,12 +10,13 @@
 
 namespace horo::ops {
 
+/// The options of a DigitsDataset.
 struct DigitsOptions {
   /// Each seed gives another set of images.
   std::uint64_t seed = 1;
   /// Training and test images of one seed use different random numbers.
   Split split = Split::kTrain;
-  std::size_t size = 20000;
+  std::size_t size = 20000;  ///< images
 };
 
 /// Synthetic handwritten digits, [1, 28, 28] of 10 classes: a data set that needs no files. Sample
@@ -23,6 +24,7 @@ struct DigitsOptions {
 /// then cached; the cache takes size * 784 bytes.
 class DigitsDataset : public PixelImages {
  public:
+  /// Draws no image yet.
   explicit DigitsDataset(const DigitsOptions& options = {});
 
   std::size_t size() const override { return options_.size; }

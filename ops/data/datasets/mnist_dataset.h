@@ -11,7 +11,7 @@ namespace horo::ops {
 
 /// The content of an IDX file of unsigned bytes, the format of MNIST.
 struct IdxArray {
-  Shape shape;
+  Shape shape;                       ///< of the array
   std::vector<std::uint8_t> values;  ///< row-major, shape.count() of them
 };
 

@@ -23,7 +23,7 @@ class Vocabulary {
   /// `text` is not UTF-8.
   static Vocabulary of_characters(std::string_view text);
 
-  std::size_t size() const { return symbols_.size(); }
+  std::size_t size() const { return symbols_.size(); }  ///< the number of tokens
   /// Throws InvalidArgument for a character that is not in the vocabulary.
   std::vector<std::int32_t> encode(std::string_view text) const;
   /// The tokens must be in [0, size()).
@@ -39,18 +39,20 @@ class Vocabulary {
 
 /// A text as tokens.
 struct Text {
+  /// What a token stands for.
   enum class Symbols { kBytes, kCharacters };
   /// Throws InvalidArgument if the text is not UTF-8 and its symbols are characters.
   Text(std::string_view content, Symbols symbols);
 
-  Vocabulary vocabulary;
-  std::vector<std::int32_t> tokens;
+  Vocabulary vocabulary;             ///< of the text
+  std::vector<std::int32_t> tokens;  ///< of the whole text
 };
 
 /// Returns the text in a file, which may be in gzip format. Throws InvalidArgument, one line with
 /// the file name, if it cannot be read or, for characters, if it is not UTF-8.
 Text read_text(const std::filesystem::path& file, Text::Symbols symbols);
 
+/// The options of TextDataset.
 struct TextDatasetOptions {
   std::size_t window = 64;  ///< tokens of a sample
   /// Tokens between the beginnings of two samples; 0: as many as in a window, so that every token
@@ -74,6 +76,7 @@ class TextDataset : public Dataset {
   SampleForm target() const override { return input(); }
   void read(std::size_t index, std::span<std::byte> input,
             std::span<std::byte> target) const override;
+  /// The whole text, of both parts.
   const Text& text() const { return *text_; }
 
  private:

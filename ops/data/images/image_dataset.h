@@ -16,8 +16,11 @@ namespace horo::ops {
 class ImageSource {
  public:
   virtual ~ImageSource() = default;
+  /// The number of images.
   virtual std::size_t size() const = 0;
+  /// The names of the classes, by label.
   virtual const std::vector<std::string>& classes() const = 0;
+  /// The label of image `index`.
   virtual std::int32_t label(std::size_t index) const = 0;
   /// The file, for error messages.
   virtual std::string name(std::size_t index) const = 0;
@@ -25,10 +28,13 @@ class ImageSource {
   virtual void read(std::size_t index, std::vector<std::byte>& file) const = 0;
 };
 
+/// A size in pixels.
 struct ImageSize {
-  std::size_t height = 0, width = 0;
+  std::size_t height = 0;  ///< pixels
+  std::size_t width = 0;   ///< pixels
 };
 
+/// The options of an ImageDataset.
 struct ImageOptions {
   /// 1 (grey) or 3 (colours); other images are converted.
   std::size_t channels = 3;
@@ -50,6 +56,7 @@ class ImageDataset : public PixelImages {
   std::size_t size() const override { return source_->size(); }
   Shape sample_shape() const override { return {channels_, size_.height, size_.width}; }
   std::size_t class_count() const override { return source_->classes().size(); }
+  /// The names of the classes, by label.
   const std::vector<std::string>& classes() const { return source_->classes(); }
   std::string name_of(std::size_t index) const override { return source_->name(index); }
   std::vector<PixelScale> pixel_scales() const override { return scales_; }

@@ -9,7 +9,8 @@ namespace horo::ops {
 
 /// An image of 8 bits per value.
 struct Image {
-  std::size_t height = 0, width = 0;
+  std::size_t height = 0;            ///< pixels
+  std::size_t width = 0;             ///< pixels
   std::size_t channels = 0;          ///< 1 (grey) or 3 (red, green, blue)
   std::vector<std::uint8_t> pixels;  ///< [height, width, channels]
 };
@@ -26,8 +27,9 @@ Image decode_image(std::span<const std::byte> file, std::size_t channels,
 /// as the scale), as in Pillow's BILINEAR.
 Image scaled_to_cover(const Image& image, std::size_t height, std::size_t width);
 
-// Each is compiled with or without its library.
+/// decode_image() for a PNG file. Throws Error if horo was built without libpng.
 Image decode_png(std::span<const std::byte> file, std::size_t channels);
+/// decode_image() for a JPEG file. Throws Error if horo was built without libjpeg.
 Image decode_jpeg(std::span<const std::byte> file, std::size_t channels, std::size_t least_side);
 
 }  // namespace horo::ops

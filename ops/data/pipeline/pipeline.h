@@ -36,8 +36,10 @@ class Pipeline {
   /// Begins a pass. Equal epochs must give equal items.
   using Start = std::function<Next(std::uint64_t epoch)>;
 
+  /// A pipeline of the items that `start` produces.
   explicit Pipeline(Start start) : start_(std::move(start)) {}
 
+  /// Begins a pass.
   Next start(std::uint64_t epoch = 0) const { return start_(epoch); }
 
   /// The results of `function` for each item.
@@ -66,6 +68,7 @@ class Pipeline {
   Start start_;
 };
 
+/// @cond definitions
 template <typename T>
 template <typename Function>
 auto Pipeline<T>::map(Function function) const {
@@ -199,5 +202,6 @@ Pipeline<T> Pipeline<T>::prefetch(std::size_t items) const {
     return [ahead] { return ahead->next(); };
   });
 }
+/// @endcond
 
 }  // namespace horo::ops

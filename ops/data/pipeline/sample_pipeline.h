@@ -12,8 +12,9 @@ namespace horo::ops {
 
 /// An item of a pipeline that ends in batches.
 struct Sample {
-  std::uint64_t index = 0;  ///< in the sequence or the data set
-  std::vector<std::byte> input, target;
+  std::uint64_t index = 0;        ///< in the sequence or the data set
+  std::vector<std::byte> input;   ///< bytes, in the form of the data set
+  std::vector<std::byte> target;  ///< the same
 };
 
 /// The samples of a data set in their order. `dataset` must outlive the passes.

@@ -8,6 +8,7 @@ namespace horo::ops {
 /// the number of its pixels in the image.
 class AvgPool2d : public WindowPool {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit AvgPool2d(const Pool2dOptions& options = {})
       : WindowPool("AvgPool2d", &Operations::average_pool, options) {}
 };

@@ -13,6 +13,7 @@
 
 namespace horo::ops {
 
+/// The options of BatchNorm.
 struct BatchNormOptions {
   std::size_t channels = 0;  ///< required
   float epsilon = 1e-5f;     ///< added to the variance before the square root
@@ -38,6 +39,7 @@ using SumOverRanks = std::function<void(const std::string& name, Tensor& values)
 /// [channels] and float32 for every type of the backend.
 class BatchNorm : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit BatchNorm(const BatchNormOptions& options);
 
   Tensor forward(Tensor input, const Pass& pass) override;
@@ -50,6 +52,7 @@ class BatchNorm : public Layer {
   std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
   /// Their gradients are empty tensors.
   std::vector<Parameter*> buffers() override { return {&running_mean_, &running_variance_}; }
+  /// The options of the constructor.
   const BatchNormOptions& options() const { return options_; }
 
   /// Uses the statistics of all ranks in training, by sum and count, instead of those of this rank.

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of CausalAttention.
 struct CausalAttentionOptions {
   std::size_t width = 0;  ///< required; features of a position
   std::size_t heads = 1;  ///< must divide the width
@@ -22,11 +23,13 @@ struct CausalAttentionOptions {
 /// On a device, a head has at most 128 features.
 class CausalAttention : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit CausalAttention(const CausalAttentionOptions& options);
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Layer*> children() override { return {&qkv_, &output_}; }
+  /// The options of the constructor.
   const CausalAttentionOptions& options() const { return options_; }
 
  private:

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of Dropout.
 struct DropoutOptions {
   float probability = 0.5f;  ///< of setting a value to zero; in [0, 1)
 };
@@ -18,11 +19,13 @@ struct DropoutOptions {
 /// each of its layers its own seed; two Dropouts called directly with one Pass draw the same mask.
 class Dropout : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit Dropout(const DropoutOptions& options = {});
 
   /// In training, pass.samples must have the index of every sample of the batch.
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
+  /// The options of the constructor.
   const DropoutOptions& options() const { return options_; }
 
  private:

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of Embedding.
 struct EmbeddingOptions {
   std::size_t vocabulary = 0;  ///< required; tokens are 0 ... vocabulary - 1
   std::size_t width = 0;       ///< required; features of a token
@@ -21,11 +22,13 @@ struct EmbeddingOptions {
 /// the vocabulary throws InvalidArgument on the CPU, and gives NaN on a device.
 class Embedding : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit Embedding(const EmbeddingOptions& options);
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
+  /// The options of the constructor.
   const EmbeddingOptions& options() const { return options_; }
 
  private:

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of LayerNorm.
 struct LayerNormOptions {
   std::size_t features = 0;  ///< required; the last dimension of the input
   float epsilon = 1e-5f;     ///< added to the variance before the square root
@@ -18,11 +19,13 @@ struct LayerNormOptions {
 /// and float32 for every type of the backend.
 class LayerNorm : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit LayerNorm(const LayerNormOptions& options);
 
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override { return {&weight_, &bias_}; }
+  /// The options of the constructor.
   const LayerNormOptions& options() const { return options_; }
 
  private:

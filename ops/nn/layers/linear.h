@@ -7,10 +7,11 @@
 
 namespace horo::ops {
 
+/// The options of Linear.
 struct LinearOptions {
   std::size_t in_features = 0;   ///< required
   std::size_t out_features = 0;  ///< required
-  bool bias = true;
+  bool bias = true;              ///< whether a bias is added
   /// Set to false for the first layer of a network: backward() then skips this gradient and returns
   /// an empty tensor.
   bool input_gradient = true;
@@ -28,7 +29,9 @@ Shape with_features(const Shape& shape, std::size_t features);
 /// initialise() draws it for seed 0, the bias as zero.
 class Linear : public WeightedLayer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit Linear(const LinearOptions& options);
+  /// The options of the constructor.
   const LinearOptions& options() const { return options_; }
 
  private:

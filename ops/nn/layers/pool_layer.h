@@ -19,14 +19,16 @@ class PoolLayer : public Layer {
  protected:
   /// The operation for one input shape.
   struct Plan {
-    Shape input, output;
-    std::unique_ptr<PoolOperation> operation;
+    Shape input;                               ///< of the images
+    Shape output;                              ///< of the images
+    std::unique_ptr<PoolOperation> operation;  ///< of the backend
   };
   /// `kind`, such as "MaxPool2d", appears in errors.
   explicit PoolLayer(std::string kind) : kind_(std::move(kind)) {}
   /// Throws InvalidArgument if the shape does not fit.
   virtual Plan make_plan(const Shape& input) const = 0;
   void on_move() override;
+  /// The name for errors.
   const std::string& kind() const { return kind_; }
 
  private:
@@ -37,6 +39,7 @@ class PoolLayer : public Layer {
   Tensor input_, output_;  // empty if the operation does not read them again
 };
 
+/// The options of MaxPool2d and AvgPool2d.
 struct Pool2dOptions {
   std::size_t kernel = 2;   ///< pixels; height and width of the window
   std::size_t stride = 0;   ///< 0: the same as kernel
@@ -47,9 +50,11 @@ struct Pool2dOptions {
 /// (height + 2 padding - kernel) / stride + 1, rounded down.
 class WindowPool : public PoolLayer {
  public:
+  /// The options of the constructor.
   const Pool2dOptions& options() const { return options_; }
 
  protected:
+  /// The function of a backend that makes the operation.
   using MakeOperation = std::unique_ptr<PoolOperation> (Operations::*)(const PoolShape&,
                                                                        const ImageFormat&);
   /// Throws InvalidArgument for options out of range.

@@ -16,6 +16,7 @@ class WeightedLayer : public Layer {
   Tensor forward(Tensor input, const Pass& pass) override;
   Tensor backward(Tensor output_gradient, const GradientReady& ready) override;
   std::vector<Parameter*> parameters() override;
+  /// The weight, in the memory of the backend.
   Parameter& weight() { return weight_; }
   /// Without values if the layer has no bias.
   Parameter& bias() { return bias_; }
@@ -23,15 +24,17 @@ class WeightedLayer : public Layer {
  protected:
   /// The operation for one input shape.
   struct Plan {
-    Shape output;
-    std::unique_ptr<WeightedOperation> operation;
+    Shape output;                                  ///< of the input shape
+    std::unique_ptr<WeightedOperation> operation;  ///< of the backend
   };
+  /// What the layers differ in.
   struct Options {
-    std::string kind;  ///< "Linear", for errors
-    Shape weight;      ///< [out, in, ...]
-    bool bias = true;
-    bool input_gradient = true;
+    std::string kind;            ///< "Linear", for errors
+    Shape weight;                ///< [out, in, ...]
+    bool bias = true;            ///< false: the layer has none
+    bool input_gradient = true;  ///< false: backward() returns an empty tensor
   };
+  /// Makes the parameters. The derived class initialises the weight.
   explicit WeightedLayer(Options options);
   /// Throws InvalidArgument if the shape does not fit.
   virtual Plan make_plan(const Shape& input) const = 0;

@@ -10,6 +10,7 @@
 
 namespace horo::ops {
 
+/// The options of make_gpt().
 struct GptOptions {
   std::size_t vocabulary = 0;  ///< required
   std::size_t positions = 64;  ///< the longest sequence
@@ -32,6 +33,7 @@ struct GptOptions {
 /// multitask learners" (2019).
 std::unique_ptr<Sequential> make_gpt(const GptOptions& options);
 
+/// The options of generate_tokens().
 struct GenerationOptions {
   std::size_t count = 200;    ///< tokens to add
   std::size_t positions = 0;  ///< required: the longest sequence of the model

@@ -9,29 +9,31 @@
 
 namespace horo::ops {
 
+/// The options of make_mlp().
 struct MlpOptions {
   Shape input{1, 28, 28};                ///< of one sample, any number of dimensions
   std::vector<std::size_t> hidden{128};  ///< features of each hidden stage; may be empty
-  std::size_t classes = 10;
-  bool batch_norm = false;  ///< between each hidden stage and its ReLU
-  float dropout = 0.0f;     ///< probability, after each hidden ReLU; 0: none
-  std::uint64_t seed = 0;   ///< of the initial weights
+  std::size_t classes = 10;              ///< outputs
+  bool batch_norm = false;               ///< between each hidden stage and its ReLU
+  float dropout = 0.0f;                  ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;                ///< of the initial weights
 };
 
 /// A multi-layer perceptron from [batch, input...] to logits [batch, classes].
 /// Layers: "flatten", then per hidden stage "fc1", "norm1", "relu1", "dropout1", then "output".
 std::unique_ptr<Sequential> make_mlp(const MlpOptions& options = {});
 
+/// The options of make_cnn().
 struct CnnOptions {
   Shape input{1, 28, 28};                     ///< of one image: channels, height, width
   std::vector<std::size_t> channels{16, 32};  ///< out channels of each convolution stage
   std::size_t kernel = 5;                     ///< pixels; every convolution's window
   std::size_t padding = 0;                    ///< of every convolution
   std::vector<std::size_t> hidden{128};       ///< features of the fully connected stages
-  std::size_t classes = 10;
-  bool batch_norm = false;  ///< after each convolution and each hidden stage
-  float dropout = 0.0f;     ///< probability, after each hidden ReLU; 0: none
-  std::uint64_t seed = 0;   ///< of the initial weights
+  std::size_t classes = 10;                   ///< outputs
+  bool batch_norm = false;                    ///< after each convolution and each hidden stage
+  float dropout = 0.0f;                       ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;                     ///< of the initial weights
 };
 
 /// A convolutional network from [batch, channels, height, width] to logits [batch, classes]. Each
@@ -41,14 +43,15 @@ struct CnnOptions {
 /// InvalidArgument if the image is too small for the stages.
 std::unique_ptr<Sequential> make_cnn(const CnnOptions& options = {});
 
+/// The options of make_vgg11().
 struct Vgg11Options {
   Shape input{3, 32, 32};  ///< of one image: channels, height, width
   /// Features of the fully connected stages; {4096, 4096} for ImageNet.
   std::vector<std::size_t> hidden{};
-  std::size_t classes = 10;
-  bool batch_norm = true;  ///< after each convolution
-  float dropout = 0.0f;    ///< probability, after each hidden ReLU; 0: none
-  std::uint64_t seed = 0;  ///< of the initial weights
+  std::size_t classes = 10;  ///< outputs
+  bool batch_norm = true;    ///< after each convolution
+  float dropout = 0.0f;      ///< probability, after each hidden ReLU; 0: none
+  std::uint64_t seed = 0;    ///< of the initial weights
 };
 
 /// The network with 8 convolutions 3 x 3 and 64 to 512 channels, from [batch, channels, height,

@@ -11,6 +11,7 @@ namespace horo::ops {
 /// in the branch.
 class Residual : public Layer {
  public:
+  /// Takes over the branch.
   explicit Residual(Sequential branch) : branch_(std::move(branch)) {}
 
   Tensor forward(Tensor input, const Pass& pass) override;

@@ -9,6 +9,7 @@
 
 namespace horo::ops {
 
+/// The options of ResidualBlock.
 struct ResidualBlockOptions {
   std::size_t in_channels = 0;   ///< required
   std::size_t out_channels = 0;  ///< required
@@ -29,6 +30,7 @@ struct ResidualBlockOptions {
 /// section 3.3, equation 2.
 class ResidualBlock : public Layer {
  public:
+  /// Throws InvalidArgument for options out of range.
   explicit ResidualBlock(const ResidualBlockOptions& options);
 
   Tensor forward(Tensor input, const Pass& pass) override;
@@ -37,13 +39,16 @@ class ResidualBlock : public Layer {
 
   /// The gradient by the input is the sum of the gradients of both branches.
   struct BranchGradients {
-    Tensor residual;
-    Tensor shortcut;
+    Tensor residual;  ///< of the residual
+    Tensor shortcut;  ///< of the shortcut
   };
   // The parts of backward(), which ResidualChain calls: first through the ReLU, from the gradient
   // by the output or from the two gradients of the next block, then through the branches.
+  /// The gradient by the argument of the ReLU, from that by the output.
   Tensor backward_relu(Tensor output_gradient);
+  /// The same from the gradients of the next block.
   Tensor backward_relu(BranchGradients of_next);
+  /// Runs the branches backward and returns their gradients by the input of the block.
   BranchGradients backward_branches(Tensor gradient, const GradientReady& ready);
 
  private:

@@ -9,6 +9,7 @@
 
 namespace horo::ops {
 
+/// The options of make_resnet().
 struct ResnetOptions {
   std::size_t in_channels = 3;  ///< of the images
   /// Of each stage; every stage but the first halves height and width.
@@ -16,7 +17,7 @@ struct ResnetOptions {
   std::size_t blocks = 3;  ///< residual blocks in each stage; 2 layers each
   /// Blocks of each stage, if they differ; replaces `blocks` unless empty.
   std::vector<std::size_t> stage_blocks{};
-  std::size_t classes = 10;
+  std::size_t classes = 10;  ///< outputs
   /// Blocks of 3 layers: the channels of a stage are those of the inner convolution, and its output
   /// has four times as many.
   bool has_bottlenecks = false;

@@ -22,12 +22,12 @@ struct TrainerOptions;
 
 /// A run of a Trainer, as its callbacks see it. The trainer owns all referenced objects.
 struct TrainingRun {
-  Context& context;
-  Layer& model;
-  Optimizer& optimizer;
-  const GlobalSampler& sampler;
-  ProgressDisplay& display;  ///< prints on rank 0 only
-  const TrainerOptions& options;
+  Context& context;               ///< the job
+  Layer& model;                   ///< what is trained
+  Optimizer& optimizer;           ///< of the model
+  const GlobalSampler& sampler;   ///< of the training samples
+  ProgressDisplay& display;       ///< prints on rank 0 only
+  const TrainerOptions& options;  ///< of the trainer
   const StepTimer& timer;         ///< the steps of this run, as the host measures them
   const StepTimer& device_timer;  ///< without steps in host memory
   /// Steps since the begin of epoch 0, including those of an earlier run from which this one

@@ -7,6 +7,7 @@
 
 namespace horo::ops {
 
+/// The options of EarlyStop.
 struct EarlyStopOptions {
   /// Evaluations without improvement after which training ends; at least 1.
   std::size_t patience = 3;

@@ -18,7 +18,8 @@ namespace horo::ops {
 /// Which steps are profiled, and how.
 struct ProfileOptions {
   /// The steps from `first` to `last`, counted from 1 over all epochs. 0: none.
-  std::uint64_t first = 0, last = 0;
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;  ///< see `first`
   /// Where rank 0 writes the trace of all ranks. Empty: nowhere.
   std::filesystem::path trace{};
   /// The FIFO of `perf record --control fifo:PATH`, in which rank 0 enables and disables the
@@ -37,6 +38,7 @@ struct ProfileOptions {
 /// FIFO. Outside of the window a step costs two comparisons. Used from one thread.
 class ProfileWindow {
  public:
+  /// The clock of the host.
   using Clock = std::chrono::steady_clock;
 
   /// Borrows `context` and `model`. Throws InvalidArgument if `first` is 0 and `last` is not, if
@@ -47,7 +49,9 @@ class ProfileWindow {
   /// Before step number `step`, counted from 1. Collective at the first step of the window. Throws
   /// Error on all ranks if perf does not read the FIFO.
   void begin_step(std::uint64_t step);
+  /// A phase of the step begins.
   void enter(StepPhase phase);
+  /// An evaluation begins.
   void enter_evaluation();
   /// After step number `step`. Returns a text after the last step of the window. Collective there.
   /// Throws Error on all ranks if the trace cannot be written.

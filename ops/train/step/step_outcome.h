@@ -20,9 +20,9 @@ struct StepLaunch {
 /// The result of a step. All ranks have the same result, except for times and
 /// launch.
 struct StepOutcome {
-  float loss = 0;         ///< average over the global batch
-  StepRequests requests;  ///< a value is not 0 if a rank made the request
-  bool was_clipped = false;
+  float loss = 0;            ///< average over the global batch
+  StepRequests requests;     ///< a value is not 0 if a rank made the request
+  bool was_clipped = false;  ///< the gradients were scaled to clip_norm
   /// Names the value that was not finite if the step was skipped; otherwise empty.
   std::string why_skipped;
   /// After the step; 0 without a loss scale.

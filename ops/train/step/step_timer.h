@@ -18,13 +18,17 @@ namespace horo::ops {
 /// broadcast). Used from one thread.
 class ControlMessageCount {
  public:
+  /// `context` must outlive this object.
   explicit ControlMessageCount(const Context& context) : context_(context) {}
 
+  /// Call before a step.
   void begin_step() { before_ = context_.counters().control_messages_sent; }
+  /// Call after a step.
   void end_step() {
     // The first step may send messages to set up plans.
     if (steps_++ > 0) messages_ += context_.counters().control_messages_sent - before_;
   }
+  /// The number of messages in the counted steps.
   std::uint64_t messages() const { return messages_; }
   /// The number of counted steps.
   std::uint64_t steps() const { return steps_ > 0 ? steps_ - 1 : 0; }
@@ -48,16 +52,18 @@ enum class StepPhase {
   kLogging,     ///< progress lines, and callbacks that name no other phase
   kCheckpoint,  ///< copy of the state for a checkpoint, and the wait for the writer
 };
-inline constexpr std::size_t kPhaseCount = 8;
+inline constexpr std::size_t kPhaseCount = 8;  ///< the number of phases
 /// "data_wait", "forward", ...: the keys of the report.
 std::string_view name_of(StepPhase phase);
 
 /// Milliseconds of a step in total and by phase.
 struct StepTimes {
-  std::array<double, kPhaseCount> phase_ms{};
-  double total_ms = 0;
+  std::array<double, kPhaseCount> phase_ms{};  ///< by StepPhase
+  double total_ms = 0;                         ///< of the step
 
+  /// The milliseconds of a phase.
   double& operator[](StepPhase phase) { return phase_ms[static_cast<std::size_t>(phase)]; }
+  /// The same, read-only.
   double operator[](StepPhase phase) const { return phase_ms[static_cast<std::size_t>(phase)]; }
 };
 
@@ -68,6 +74,7 @@ std::string describe(const StepTimes& times);
 /// Measures the phases of each step. Used from one thread.
 class StepTimer {
  public:
+  /// The clock of the host.
   using Clock = std::chrono::steady_clock;
 
   /// `now`: the clock; tests pass their own.
@@ -85,6 +92,7 @@ class StepTimer {
   /// Adds a step that was measured elsewhere.
   void add(const StepTimes& times);
 
+  /// The number of steps.
   std::size_t step_count() const { return steps_.size(); }
   /// The sum over all steps.
   double total_ms() const { return total_ms_; }
@@ -95,6 +103,7 @@ class StepTimer {
   /// Statistics of each phase over all steps but the first, which warms up the caches. With one
   /// step: that step. Without steps: zeros.
   StepTimes medians() const;
+  /// The same as mean values.
   StepTimes means() const;
 
  private:
@@ -117,6 +126,7 @@ class PhaseScopes {
 
   /// Leaves the current phase and enters `phase`.
   void enter(StepPhase phase);
+  /// Leaves the current phase.
   void leave() { current_.reset(); }
 
  private:

@@ -37,14 +37,14 @@ struct DeviceTraining {
 
 /// See GradientSyncOptions.
 struct ExchangeOptions {
-  ReduceOp op = ReduceOp::kAverage;
-  Compression compression{};
+  ReduceOp op = ReduceOp::kAverage;  ///< how the gradients of the ranks are combined
+  Compression compression{};         ///< of the gradients
   /// See GradientSyncOptions::wire. The scalars are exchanged in float32.
   std::optional<DataType> wire{};
   /// Backward passes per step; their gradients and losses are summed in float32.
   std::size_t passes = 1;
-  std::optional<double> clip_norm{};
-  bool check_finite = false;
+  std::optional<double> clip_norm{};  ///< of the reduced gradients
+  bool check_finite = false;          ///< of the reduced gradients
   /// Each rank keeps the optimizer state of a part of the parameters; see ShardedUpdate.
   bool shard_optimizer = false;
   /// Ranks take several steps between exchanges; see LocalUpdate. `compression` and `wire` then
@@ -68,7 +68,9 @@ class TrainedOnBackend {
   TrainedOnBackend(const TrainedOnBackend&) = delete;
   TrainedOnBackend& operator=(const TrainedOnBackend&) = delete;
 
+  /// The model, on the backend.
   Layer& model() const { return model_; }
+  /// The optimizer, on the backend.
   Optimizer& optimizer() const { return optimizer_; }
   /// Blocks. Throws if a copy fails.
   void move_back();
@@ -120,18 +122,23 @@ class TrainStep {
   /// Blocks until the device is done; logs its failures.
   void finish() noexcept;
 
+  /// The backend that computes.
   Backend& backend() { return backend_; }
   /// Null in host memory.
   DeviceBackend* device_backend() const { return device_backend_.get(); }
+  /// The model, on the backend.
   Layer& model() { return trained_.model(); }
+  /// The optimizer, on the backend.
   Optimizer& optimizer() { return trained_.optimizer(); }
   /// Moves model and optimizer back to the CPU, and ends an UpdateMethod. Blocks; collective with
   /// an UpdateMethod. This object must not be used any more.
   void move_back();
+  /// The exchange of the gradients and the StepScalars.
   GradientSync& sync() { return sync_; }
   /// The gradients and the StepScalars, in the memory of the backend. Their values are not used
   /// between two steps. With an UpdateMethod only the StepScalars.
   std::span<const NamedTensor> exchanged_tensors() const { return gradients_.tensors(); }
+  /// The options of the constructor.
   const ExchangeOptions& options() const { return options_; }
   /// The StepScalars of all ranks after exchange(), in the memory of the backend. To be multiplied
   /// by ReducedGradient::scale.

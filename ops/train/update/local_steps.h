@@ -53,7 +53,9 @@ void check(const LocalSteps& steps, std::size_t parameters);
 
 /// Consecutive parameters, [first, end).
 struct ParameterRange {
-  std::size_t first = 0, end = 0;
+  std::size_t first = 0;  ///< index of the first parameter
+  std::size_t end = 0;    ///< index after the last one
+  /// Whether both are equal.
   bool operator==(const ParameterRange&) const = default;
 };
 /// Divides parameters with `counts` elements into `fragments` ranges, in order, none empty, so that
