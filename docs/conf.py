@@ -32,7 +32,7 @@ nitpick_ignore_regex = [("c(pp)?:identifier", name) for name in (
     r"StepRequests|UpdateMethod|LossScal\w+|JobBottlenecks|Clock::.*|SIGTERM",
     r"u?int\d+_t|size_t", r"(coordinator|plan|device|detail)(::.*)?", r"Impl|Runtime|DataTypeOf.*")]
 myst_heading_anchors = 4  # the anchors of git hosts
-copybutton_prompt_text = "$ "
+copybutton_selector = "div:not(.highlight-text) > div.highlight > pre"
 
 breathe_projects = {"horo": os.environ["HORO_DOXYGEN_XML"]}
 breathe_default_project = "horo"
@@ -67,7 +67,7 @@ def sections_of_index():
             sections.append((heading[1], []))
         for title, page, rest in re.findall(r"\[([^\]]+)\]\(([\w/.]+\.md)\)([^\[]*)", line):
             path = os.path.normpath(f"docs/{page}")
-            sections[-1][1].append((title[0].upper() + title[1:], path, rest.strip(" |:,")))
+            sections[-1][1].append((title, path, rest.strip(" |:,")))
     return [section for section in sections if section[1]]
 
 

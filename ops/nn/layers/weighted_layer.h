@@ -34,7 +34,7 @@ class WeightedLayer : public Layer {
     bool bias = true;            ///< false: the layer has none
     bool input_gradient = true;  ///< false: backward() returns an empty tensor
   };
-  /// Makes the parameters. The derived class initialises the weight.
+  /// Makes the parameters, with the values that initialise() draws for seed 0.
   explicit WeightedLayer(Options options);
   /// Throws InvalidArgument if the shape does not fit.
   virtual Plan make_plan(const Shape& input) const = 0;
