@@ -116,8 +116,9 @@ def missing_for(text):
         return "PyTorch is missing"
     if "horo::torch" in text and not list(prefix().rglob("libhoro_torch.*")):
         return "this build has no adapter for libtorch"
-    if re.search(r"^sbatch ", text, re.MULTILINE) and not shutil.which("sbatch"):
-        return "Slurm is missing"
+    if re.search(r"^sbatch ", text, re.MULTILINE) and (
+            not shutil.which("sinfo") or subprocess.run(["sinfo"], stdout=subprocess.DEVNULL, check=False).returncode):
+        return "there is no Slurm that runs"
     if "cluster_lab.sh" in text:
         lab = subprocess.run([SOURCE / "scripts/cluster_lab.sh", "up", "1", "none"], env={**os.environ, "CLUSTER_LAB": "docscheck"},
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
