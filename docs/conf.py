@@ -109,12 +109,18 @@ def write_entrances(app, error):
     (out / "llms.txt").write_text("\n".join(lines) + "\n")
 
 
+def set_namespace(renderer, name):
+    """Declares names in namespace `name` from now on; "NULL": in none."""
+    CPPNamespaceObject("cpp:namespace", [name], {}, [], 0, 0, "", renderer.state, renderer.state.state_machine).run()
+
+
 def contents_of(renderer, node):
     """Renders what a header or a namespace contains, without a heading of its own."""
     renderer.context.directive_args[2]["sections"] = SECTIONS
     data = renderer.compound_parser.parse(node.refid)
-    data.compounddef.briefdescription = data.compounddef.detaileddescription = None
     is_namespace = data.compounddef.kind == "namespace"
+    if is_namespace:  # its description would be on every page
+        data.compounddef.briefdescription = data.compounddef.detaileddescription = None
     set_namespace(renderer, data.compounddef.compoundname if is_namespace else "NULL")
     renderer.nesting_level += is_namespace  # names are relative to the namespace
     contents = renderer.render(data, renderer.context.create_child_context(data))
@@ -144,10 +150,6 @@ def prepare_docstring(_app, kind, name, _object, _options, lines):
     if not lines:
         logging.getLogger(__name__).warning("%s %s has no docstring", kind, name)
     lines[:] = re.sub(r"\n\n(?= +\S)", "\n\n::\n\n", "\n".join(lines)).split("\n")
-
-
-def set_namespace(renderer, name):
-    CPPNamespaceObject("cpp:namespace", [name], {}, [], 0, 0, "", renderer.state, renderer.state.state_machine).run()
 
 
 def setup(app):
