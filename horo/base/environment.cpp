@@ -159,6 +159,15 @@ constexpr SettingInfo kTable[] = {
        s.servers = parse_count(v);
        if (s.servers == 0) throw InvalidArgument("'0' is less than 1");
      }},
+    {"HORO_MESSAGES", "auto", "auto, mpi or sockets",
+     "What carries messages between ranks. Data inside a node is in shared memory in any case. "
+     "mpi: MPI, with the networks that it supports. sockets: horo's own sockets, TCP between "
+     "nodes; horo then calls MPI only in init(). auto: MPI if the program has initialised it with "
+     "MPI_THREAD_MULTIPLE or not at all, sockets if it has a lower thread level.",
+     true,
+     [](Settings& s, std::string_view v) {
+       s.messages = parse_choice(v, {Messages::kAuto, Messages::kMpi, Messages::kSockets});
+     }},
     {"HORO_STORES", "auto", "auto, plain or streaming",
      "The instructions that write values for the other ranks of the node. Plain stores are faster "
      "if the cores share a cache, streaming (non-temporal) stores if they do not. auto: measured "
@@ -284,6 +293,11 @@ std::string_view name_of(MessageAllreduce allreduce) {
 std::string_view name_of(Stores stores) {
   constexpr std::array<std::string_view, 3> kNames = {"auto", "plain", "streaming"};
   return kNames[static_cast<std::size_t>(stores)];
+}
+
+std::string_view name_of(Messages messages) {
+  constexpr std::array<std::string_view, 3> kNames = {"auto", "mpi", "sockets"};
+  return kNames[static_cast<std::size_t>(messages)];
 }
 
 std::string_view name_of(Binding binding) { return binding == Binding::kAuto ? "auto" : "none"; }

@@ -33,6 +33,10 @@ std::string_view name_of(MessageAllreduce allreduce);
 enum class Stores : std::uint8_t { kAuto, kPlain, kStreaming };
 std::string_view name_of(Stores stores);
 
+/// How the processes of a job that MPI connects send messages between nodes, and control messages.
+enum class Messages : std::uint8_t { kAuto, kMpi, kSockets };
+std::string_view name_of(Messages messages);
+
 /// Whether horo binds ranks to processors.
 enum class Binding : std::uint8_t { kAuto, kNone };
 std::string_view name_of(Binding binding);
@@ -53,6 +57,7 @@ struct Settings {
   std::string link_file;  ///< empty if there is none
   std::size_t servers = 0;
   Stores stores = Stores::kAuto;
+  Messages messages = Messages::kAuto;
   Binding binding = Binding::kAuto;
   std::chrono::nanoseconds spin{};
   std::size_t cache_capacity = 0;

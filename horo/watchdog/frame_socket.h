@@ -13,13 +13,6 @@ namespace horo::observe {
 
 using horo::FileDescriptor;
 
-/// Creates a socket that listens on `port`, or on any free port if `port` is 0. If `loopback_only`,
-/// listens on the loopback interface by IPv4. Otherwise listens on all interfaces by IPv6 and IPv4,
-/// or by IPv4 alone if that fails. On failure, the result is not open.
-FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port = 0);
-/// Returns the port on which `listener` listens, or 0 on failure.
-std::uint16_t port_of(const FileDescriptor& listener);
-
 /// A TCP connection that carries frames. A frame is a 32-bit length in the byte order of the
 /// machine, followed by that many bytes. No function blocks: later calls of send() and receive()
 /// transfer the bytes that cannot be transferred yet. Used by one thread at a time.

@@ -1,53 +1,15 @@
 #include "horo/watchdog/leader_link.h"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <memory>
 
+#include "horo/base/system/sockets.h"
 #include "horo/flight_recorder/rank_snapshot.h"
 
 namespace horo::observe {
 namespace {
 
-std::string text_of(int family, const void* address) {
-  char text[INET6_ADDRSTRLEN] = {};
-  return inet_ntop(family, address, text, sizeof text) != nullptr ? text : "";
-}
-
 constexpr auto kTimePerAddress = std::chrono::seconds(2);
-
-}  // namespace
-
-std::vector<std::string> host_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  std::vector<std::string> of_ipv4;
-  std::vector<std::string> of_ipv6;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0 ||
-        (each->ifa_flags & IFF_LOOPBACK) != 0)
-      continue;
-    if (each->ifa_addr->sa_family == AF_INET) {
-      const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
-      of_ipv4.push_back(text_of(AF_INET, &address->sin_addr));
-    } else if (each->ifa_addr->sa_family == AF_INET6) {
-      const auto* address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-      if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr))
-        of_ipv6.push_back(text_of(AF_INET6, &address->sin6_addr));
-    }
-  }
-  of_ipv4.insert(of_ipv4.end(), of_ipv6.begin(), of_ipv6.end());
-  return of_ipv4;
-}
-
-namespace {
-
 constexpr auto kHelloTimeout = std::chrono::seconds(5);
 // A call of accept_connections() accepts at most this many connections more than there are nodes
 // without a connection.
@@ -67,8 +29,9 @@ LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
   if (listener_.get() < 0) return;
   address_.node_secret = random_secret();
   address_.hub_secret = random_secret();
-  address_.port = port_of(listener_);
-  address_.set_addresses(is_one_host ? std::vector<std::string>{"127.0.0.1"} : host_addresses());
+  address_.server.port = port_of(listener_);
+  address_.server.set_addresses(is_one_host ? std::vector<std::string>{"127.0.0.1"}
+                                            : host_addresses());
 }
 
 // Accepts a bounded number per call, so that a peer that connects repeatedly cannot keep this
@@ -79,9 +42,8 @@ void LeaderHub::accept_connections(Time now) {
   const std::size_t max_unauthenticated =
       nodes_.size() - std::min(known, nodes_.size()) + kExtraConnections;
   for (std::size_t accepts = 0; accepts < max_unauthenticated; ++accepts) {
-    FileDescriptor accepted(
-        accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (accepted.get() < 0) break;
+    FileDescriptor accepted = accept_connection(listener_);
+    if (!accepted.is_open()) break;
     connections_.push_back(std::make_unique<Connection>(
         Connection{FrameSocket(std::move(accepted), hello_bytes()), now}));
   }
@@ -159,14 +121,14 @@ void LeaderHub::restart_timers(Time now) {
 
 LeaderClient::LeaderClient(const HubAddress& address, int node, int ranks_of_node)
     : hub_address_(address),
-      addresses_(address.address_list()),
+      addresses_(address.server.address_list()),
       node_(node),
       max_message_(max_message_bytes(ranks_of_node)) {}
 
 // Queues the Hello at once: FrameSocket sends it when the connection is established.
 void LeaderClient::connect_to_next_address(Time now) {
-  socket_ = FrameSocket::connect(addresses_[next_address_++ % addresses_.size()], hub_address_.port,
-                                 max_message_);
+  socket_ = FrameSocket::connect(addresses_[next_address_++ % addresses_.size()],
+                                 hub_address_.server.port, max_message_);
   attempted_at_ = now;
   is_authenticated_ = false;
   if (!first_attempt_) first_attempt_ = now;
@@ -176,7 +138,7 @@ void LeaderClient::connect_to_next_address(Time now) {
 // Connects again if the connection is closed, or if the hub has not authenticated itself within
 // kTimePerAddress. Sends reports only to an authenticated hub.
 void LeaderClient::exchange(const Report& report, Time now) {
-  if (hub_address_.port == 0 || addresses_.empty() || has_hub_left_) return;
+  if (hub_address_.server.port == 0 || addresses_.empty() || has_hub_left_) return;
   if (socket_) receive(now);
   const bool is_usable =
       socket_ && socket_->is_open() && (is_authenticated_ || now - attempted_at_ < kTimePerAddress);

@@ -11,10 +11,6 @@
 
 namespace horo::observe {
 
-/// Returns the addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes
-/// loopback interfaces and link-local addresses of IPv6. Empty if the interfaces cannot be listed.
-std::vector<std::string> host_addresses();
-
 /// The hub: the server side of the link between watchdogs, on rank 0. Receives reports from the
 /// leaders of the other nodes (NodeWatch::is_leader()) and sends its status to them. Never blocks.
 /// Used by one thread at a time. A peer is unauthenticated until it has sent a Hello with
@@ -36,7 +32,7 @@ class LeaderHub {
   /// nodes of the job. If listening fails, is_open() is false and no node can connect.
   LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
 
-  bool is_open() const { return address_.port != 0; }
+  bool is_open() const { return address_.server.port != 0; }
   const HubAddress& address() const { return address_; }
   /// Accepts connections, receives reports, and sends `hub_status` to every authenticated peer.
   void exchange(const HubStatus& hub_status, Time now, WallTime wall_now);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -10,35 +9,20 @@
 #include <variant>
 #include <vector>
 
+#include "horo/base/system/sockets.h"
 #include "horo/flight_recorder/rank_snapshot.h"
 
 namespace horo::observe {
-
-/// A random number with which one end of a connection authenticates itself to the other end.
-using Secret = std::array<std::uint64_t, 2>;
 
 /// The addresses of the hub, and the secrets with which the hub and the nodes authenticate each
 /// other. The hub is the server on rank 0 to which the watchdogs of the other nodes connect
 /// (LeaderHub). Trivially copyable, so that it can be broadcast.
 struct HubAddress {
-  static constexpr std::size_t kMaxAddresses = 14;
-  static constexpr std::size_t kAddressBytes = 48;
-
-  Secret node_secret{};    ///< sent by a node to the hub
-  Secret hub_secret{};     ///< sent by the hub to a node
-  std::uint16_t port = 0;  ///< 0 if there is no hub
-  std::uint16_t address_count = 0;
-  char addresses[kMaxAddresses][kAddressBytes] = {};
-
-  /// Stores `texts`, which must be numeric addresses. Skips texts of kAddressBytes or more
-  /// characters, and drops those that exceed kMaxAddresses.
-  void set_addresses(std::span<const std::string> texts);
-  std::vector<std::string> address_list() const;
+  Secret node_secret{};  ///< sent by a node to the hub
+  Secret hub_secret{};   ///< sent by the hub to a node
+  TcpAddress server;     ///< port 0 if there is no hub
 };
 static_assert(std::is_trivially_copyable_v<HubAddress>);
-
-/// Returns a cryptographically random number.
-Secret random_secret();
 
 /// The first message of a node to the hub.
 struct Hello {

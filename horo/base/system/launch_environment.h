@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace horo::collectives {
+namespace horo {
 
 /// The numbers of processes that the launchers of this process report in environment variables. A
 /// process may have the variables of several launchers if one launcher started another.
@@ -60,4 +60,4 @@ std::string launcher_of_this_process();
 /// "mpiexec.hydra".
 bool is_launcher(std::string_view program);
 
-}  // namespace horo::collectives
+}  // namespace horo

@@ -1,4 +1,4 @@
-#include "collectives/mpi/launch_environment.h"
+#include "horo/base/system/launch_environment.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,7 +14,7 @@
 
 #include "horo/base/hash.h"
 
-namespace horo::collectives {
+namespace horo {
 namespace {
 
 // Returns the parent of a process, or 0 if the parent cannot be determined.
@@ -131,4 +131,4 @@ std::string launcher_of_this_process() {
   return {};
 }
 
-}  // namespace horo::collectives
+}  // namespace horo

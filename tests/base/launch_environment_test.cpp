@@ -1,9 +1,9 @@
-#include "collectives/mpi/launch_environment.h"
+#include "horo/base/system/launch_environment.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace horo::collectives {
+namespace horo {
 namespace {
 
 using ::testing::AllOf;
@@ -91,4 +91,4 @@ TEST(LaunchEnvironment, IdentifiesJob) {
 }
 
 }  // namespace
-}  // namespace horo::collectives
+}  // namespace horo
