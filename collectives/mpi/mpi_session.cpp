@@ -1,27 +1,19 @@
 #include "collectives/mpi/mpi_session.h"
 
-#include <chrono>
+#include <mpi.h>
+
 #include <cstdlib>
 #include <mutex>
-#include <optional>
-#include <thread>
 #include <utility>
 
-#include "collectives/mpi/launch_environment.h"
 #include "collectives/mpi/mpi_handles.h"
 #include "collectives/mpi/mpi_library.h"
 #include "horo/base/error.h"
-#include "horo/base/system/home_process.h"
+#include "horo/base/system/launch_environment.h"
 
 namespace horo::collectives {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The delay of exit_late(). Under mpirun, it passes in full only if no rank exits with an error
-// earlier, for example because all ranks delay their exit after a stall.
-constexpr std::chrono::seconds kTimeToReportCause{3};
 
 // By default, Open MPI uses a rendezvous for TCP messages of more than 64 KiB. A rendezvous is a
 // round trip that needs CPU time on both ranks while the link is idle. A ring posts its receives
@@ -49,20 +41,13 @@ void skip_test_of_posix_shared_memory() { setenv("OMPI_MCA_shmem", "mmap", 0); }
 
 // The state that all sessions of this process share.
 struct Sessions {
-  // Guards the other members. During exit(), however, the code in this file reads `home` and sets
-  // `exit_code` without the mutex. The mutex is recursive, because at_exit_ of a session may call
-  // finalize() of the same session.
-  std::recursive_mutex mutex;
+  std::mutex mutex;  // guards the other members
   int open = 0;
   bool is_mpi_ours = false;
-  std::optional<HomeProcess> home;
-  std::vector<MpiSession*> watching;
-  Clock::time_point exit_after{};
-  int exit_code = 0;  // set by exit()
 };
 
 Sessions& sessions() {
-  static auto* all = new Sessions;  // never destroyed: on_exit() runs after static destructors
+  static auto* all = new Sessions;  // never destroyed: sessions may close at the end of the process
   return *all;
 }
 
@@ -82,23 +67,28 @@ void initialise(std::size_t message_bytes) {
   sessions().is_mpi_ours = true;
 }
 
-void check_thread_level() {
+// Whether this thread may call MPI while no other thread of the process does.
+bool may_call_mpi() {
   int provided = MPI_THREAD_SINGLE;
+  int is_main = 0;
   HORO_MPI(MPI_Query_thread(&provided));
-  if (provided >= MPI_THREAD_MULTIPLE) return;
-  if (sessions().is_mpi_ours)
-    throw CommunicationError(
-        "this MPI library does not offer MPI_THREAD_MULTIPLE, which horo's threads need");
-  throw InvalidArgument(
-      "the program initialised MPI without MPI_THREAD_MULTIPLE, which horo's threads need: call "
-      "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or let horo::init() initialise MPI, or "
-      "start a program that calls MPI_Init with OMPI_MPI_THREAD_LEVEL=3 in its environment (Open "
-      "MPI)");
+  HORO_MPI(MPI_Is_thread_main(&is_main));
+  return provided >= MPI_THREAD_SERIALIZED || is_main != 0;
 }
 
-// Runs after the destructors of static objects, because such a destructor may still shut down horo,
-// for example that of a static Context.
-[[gnu::destructor]] void end_of_process() { MpiSession::on_exit(); }
+bool is_level_multiple() {
+  int provided = MPI_THREAD_SINGLE;
+  HORO_MPI(MPI_Query_thread(&provided));
+  return provided >= MPI_THREAD_MULTIPLE;
+}
+
+void check_thread() {
+  if (!may_call_mpi())
+    throw InvalidArgument(
+        "the program initialised MPI with MPI_THREAD_FUNNELED or a lower thread level, and "
+        "horo::init() was called by a thread that may not call MPI: call it on the thread that "
+        "initialised MPI, or initialise MPI with MPI_THREAD_MULTIPLE");
+}
 
 // Throws if the MPI library reports a single process although the launcher started several.
 void check_launch(const std::vector<std::string>& environment) {
@@ -112,19 +102,14 @@ void check_launch(const std::vector<std::string>& environment) {
 
 }  // namespace
 
-MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment) {
+MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>& environment)
+    : key_(MPI_KEYVAL_INVALID) {
   Sessions& all = sessions();
   const std::scoped_lock lock(all.mutex);
-  if (!all.home) {
-    all.home.emplace();
-    // This handler runs in exit() and stores the exit code, because end_of_process() does not
-    // receive it.
-    ::on_exit([](int code, void*) { sessions().exit_code = code; }, nullptr);
-  }
-  all.home->require_home();
   require_mpi_of_build();
   if (!mpi_is_running()) initialise(message_bytes);
-  check_thread_level();
+  check_thread();
+  allows_threads_ = is_level_multiple();
   try {
     check_launch(environment);
   } catch (const CommunicationError&) {
@@ -140,53 +125,37 @@ MpiSession::~MpiSession() {
   leave();
 }
 
+namespace {
+
 // MPI_Finalize deletes the attributes of MPI_COMM_SELF before it does anything else. MPI calls this
-// function when the attribute of watch() is deleted. If unwatch() deletes the attribute,
-// before_finalize_ is null.
-int MpiSession::on_delete(MPI_Comm, int, void* session, void*) {
-  auto* self = static_cast<MpiSession*>(session);
-  if (const auto action = std::exchange(self->before_finalize_, nullptr)) action();
+// function when the attribute of watch_finalize() is deleted. If unwatch() deletes the attribute,
+// the function of the session is empty.
+int on_delete(MPI_Comm, int, void* before_finalize, void*) {
+  auto& function = *static_cast<std::function<void()>*>(before_finalize);
+  if (const auto action = std::exchange(function, nullptr)) action();
   return MPI_SUCCESS;
 }
 
-void MpiSession::on_exit() {
-  Sessions& all = sessions();
-  if (!all.home || all.home->is_elsewhere()) return;
-  const std::scoped_lock lock(all.mutex);
-  while (!all.watching.empty()) {
-    MpiSession* const session = all.watching.back();
-    all.watching.pop_back();
-    session->at_exit_(all.exit_code);
-  }
-  std::this_thread::sleep_until(all.exit_after);
+}  // namespace
+
+void MpiSession::watch_finalize(std::function<void()> before_finalize) {
+  before_finalize_ = std::make_unique<std::function<void()>>(std::move(before_finalize));
+  HORO_MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &on_delete, &key_, nullptr));
+  HORO_MPI(MPI_Comm_set_attr(MPI_COMM_SELF, key_, before_finalize_.get()));
 }
 
-void MpiSession::exit_late() {
-  const std::scoped_lock lock(sessions().mutex);
-  sessions().exit_after = Clock::now() + kTimeToReportCause;
-}
-
-void MpiSession::watch(std::function<void()> before_finalize, std::function<void(int)> at_exit) {
-  before_finalize_ = std::move(before_finalize);
-  at_exit_ = std::move(at_exit);
-  HORO_MPI(MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &MpiSession::on_delete, &key_, nullptr));
-  HORO_MPI(MPI_Comm_set_attr(MPI_COMM_SELF, key_, this));
-  Sessions& all = sessions();
-  const std::scoped_lock lock(all.mutex);
-  all.watching.push_back(this);
-}
-
-// on_exit() holds the mutex while it calls at_exit_. When this function has the mutex, at_exit_ is
-// therefore not running, unless at_exit_ itself has called this function.
+// If this thread may not call MPI, the attribute remains until MPI_Finalize, and so does the memory
+// that it refers to.
 void MpiSession::unwatch() {
-  {
-    const std::scoped_lock lock(sessions().mutex);
-    std::erase(sessions().watching, this);
-  }
-  before_finalize_ = nullptr;
   if (key_ == MPI_KEYVAL_INVALID || !mpi_is_running()) return;
-  MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
-  MPI_Comm_free_keyval(&key_);
+  *before_finalize_ = nullptr;
+  if (may_call_mpi()) {
+    MPI_Comm_delete_attr(MPI_COMM_SELF, key_);
+    MPI_Comm_free_keyval(&key_);
+  } else {
+    (void)before_finalize_.release();
+  }
+  key_ = MPI_KEYVAL_INVALID;
 }
 
 bool MpiSession::is_last() const {

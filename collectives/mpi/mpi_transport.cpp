@@ -14,7 +14,7 @@
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_collectives.h"
 #include "collectives/mpi/mpi_point_to_point.h"
-#include "collectives/mpi/mpi_shared_region.h"
+#include "collectives/node_memory/node_region.h"
 #include "horo/base/error.h"
 #include "horo/base/text/log.h"
 #include "horo/base/text/quantity.h"
@@ -23,10 +23,8 @@ namespace horo::collectives {
 
 namespace {
 
-constexpr std::string_view kWaitText = "for all ranks to exchange the topology";
-
 // Returns the lowest rank of `comm` on the real node of this rank.
-int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
+std::uint64_t first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   MPI_Comm split = MPI_COMM_NULL;
   const int rank = comm.rank();
   // MPI has no nonblocking split, so this call has no timeout. The ranks have just completed the
@@ -36,38 +34,18 @@ int first_rank_on_node(const MpiComm& comm, const WaitPolicy& policy) {
   MpiBuffer<int> first(rank);
   MPI_Request request = MPI_REQUEST_NULL;
   HORO_MPI(MPI_Ibcast(&*first, 1, MPI_INT, 0, node.get(), &request));
-  wait_for_mpi(request, policy, kWaitText);
-  return *first;
+  wait_for_mpi(request, policy, "for all ranks to exchange the topology");
+  return static_cast<std::uint64_t>(*first);
+}
+
+std::string processor_name() {
+  char name[MPI_MAX_PROCESSOR_NAME] = {};
+  int length = 0;
+  HORO_MPI(MPI_Get_processor_name(name, &length));
+  return name;
 }
 
 }  // namespace
-
-Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node,
-                         const WaitPolicy& policy) {
-  struct Record {
-    int first_rank_on_node = 0;
-    char host[MPI_MAX_PROCESSOR_NAME] = {};
-  };
-  MpiBuffer<Record> own;
-  int length = 0;
-  HORO_MPI(MPI_Get_processor_name(own->host, &length));
-  own->first_rank_on_node = first_rank_on_node(comm, policy);
-  MpiBuffer<std::vector<Record>> all(std::vector<Record>(static_cast<std::size_t>(comm.size())));
-  const std::vector<Record>& records = *all;
-  MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Iallgather(&*own, sizeof(Record), MPI_BYTE, all->data(), sizeof(Record), MPI_BYTE,
-                          comm.get(), &request));
-  wait_for_mpi(request, policy, kWaitText);
-
-  std::vector<std::string> keys;
-  std::vector<std::string> hosts;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    const std::size_t block = ranks_per_node == 0 ? 0 : r / ranks_per_node;
-    keys.push_back(fmt::format("{}/{}", records[r].first_rank_on_node, block));
-    hosts.emplace_back(records[r].host);
-  }
-  return make_topology(comm.rank(), keys, hosts);
-}
 
 std::vector<int> world_ranks_of(MPI_Comm comm) {
   MPI_Group own = MPI_GROUP_NULL;
@@ -171,19 +149,20 @@ MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {
 
 MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node)
     : policy_(without_abort(policy)),
-      comm_(duplicate_checked(comm, policy_)),
-      topology_(gather_topology(comm_, ranks_per_node, policy_)),
-      node_comm_(split_by_node(comm_, topology_)),
-      abort_region_(MpiSharedRegion::create(node_comm_, sizeof(AbortSignal), policy_)),
+      all_(duplicate_checked(comm, policy_), policy_),
+      topology_(gather_topology(all_, first_rank_on_node(all_.comm(), policy_), processor_name(),
+                                ranks_per_node)),
+      node_(split_by_node(all_.comm(), topology_), policy_),
+      abort_region_(NodeRegion::create(node_, sizeof(AbortSignal))),
       abort_signal_(reinterpret_cast<AbortSignal*>(abort_region_->bytes().data())) {
   policy_.abort = abort_signal_;
 }
 
 MpiTransport::MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology)
     : policy_(parent.policy_),
-      comm_(std::move(comm)),
+      all_(std::move(comm), policy_),
       topology_(std::move(topology)),
-      node_comm_(split_by_node(comm_, topology_)),
+      node_(split_by_node(all_.comm(), topology_), policy_),
       abort_region_(parent.abort_region_),
       abort_signal_(parent.abort_signal_) {}
 
@@ -193,51 +172,29 @@ void MpiTransport::set_wait_policy(const WaitPolicy& policy) {
 }
 
 std::unique_ptr<PointToPoint> MpiTransport::make_point_to_point() {
-  return std::make_unique<MpiPointToPoint>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
+  return std::make_unique<MpiPointToPoint>(MpiComm::duplicate_of(all_.comm().get(), policy_),
+                                           policy_);
 }
 
 std::unique_ptr<MessageChannel> MpiTransport::make_message_channel() {
-  return std::make_unique<MpiMessageChannel>(MpiComm::duplicate_of(comm_.get(), policy_));
+  return std::make_unique<MpiMessageChannel>(MpiComm::duplicate_of(all_.comm().get(), policy_));
 }
 
 std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) {
-  std::unique_ptr<SharedRegion> region;
-  std::string error;
-  try {
-    region = MpiSharedRegion::create(node_comm_, bytes, policy_);
-  } catch (const SharedMemoryError& caught) {
-    error = caught.what();
-  }
-  const int without = first_without(error.empty());
-  if (!error.empty()) throw SharedMemoryError(error);
-  if (without < topology_.size)
-    throw SharedMemoryError(fmt::format("the node of {} does not have enough shared memory",
-                                        topology_.describe(without)));
-  return region;
-}
-
-// All ranks of a node already have the same result. The allreduce combines the results of all
-// nodes. Without it, ranks of nodes that have memory would wait for the failed ranks in their next
-// collective.
-int MpiTransport::first_without(bool has_memory) const {
-  if (topology_.node_count == 1) return topology_.size;
-  MpiBuffer<int> own(has_memory ? topology_.size : topology_.rank);
-  MpiBuffer<int> first(*own);
-  MPI_Request request = MPI_REQUEST_NULL;
-  HORO_MPI(MPI_Iallreduce(&*own, &*first, 1, MPI_INT, MPI_MIN, comm_.get(), &request));
-  wait_for_mpi(request, policy_, "for all nodes to make shared memory");
-  return *first;
+  return NodeRegion::create_on_nodes(all_, node_, topology_, bytes);
 }
 
 std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
-  return std::make_unique<MpiCollectives>(MpiComm::duplicate_of(comm_.get(), policy_), policy_);
+  return std::make_unique<MpiCollectives>(MpiComm::duplicate_of(all_.comm().get(), policy_),
+                                          policy_);
 }
 
 std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& members, int number) {
   const bool is_member = std::ranges::find(members, topology_.rank) != members.end();
   MPI_Comm split = MPI_COMM_NULL;
   // The key is the rank, so the members keep their order, as in Topology::subset().
-  HORO_MPI(MPI_Comm_split(comm_.get(), is_member ? 0 : MPI_UNDEFINED, topology_.rank, &split));
+  HORO_MPI(
+      MPI_Comm_split(all_.comm().get(), is_member ? 0 : MPI_UNDEFINED, topology_.rank, &split));
   if (!is_member) return nullptr;
   return std::unique_ptr<Transport>(
       new MpiTransport(*this, MpiComm(split), topology_.subset(members, number)));

@@ -7,17 +7,11 @@
 #include <memory>
 #include <vector>
 
-#include "collectives/mpi/mpi_handles.h"
+#include "collectives/mpi/mpi_group.h"
 #include "collectives/transport.h"
 #include "horo/base/topology.h"
 
 namespace horo::collectives {
-
-/// Returns the topology of the ranks of `comm`. MPI determines which ranks can share memory.
-/// Collective over `comm`. If `ranks_per_node` is k > 0, each real node is divided into emulated
-/// nodes. The ranks of one real node with the same value of rank / k, rounded down, form one
-/// emulated node.
-Topology gather_topology(const MpiComm& comm, std::size_t ranks_per_node, const WaitPolicy& policy);
 
 /// Returns, for each rank of `comm`, its rank in MPI_COMM_WORLD. Not collective.
 std::vector<int> world_ranks_of(MPI_Comm comm);
@@ -55,7 +49,8 @@ class MpiTransport : public Transport {
  public:
   /// Collective over `comm`. The constructor duplicates `comm` and does not use it afterwards. It
   /// copies `policy` and replaces its `abort` by a signal in memory that the ranks of the node
-  /// share. See gather_topology() for `ranks_per_node`. Throws InvalidArgument if MPI was
+  /// share. MPI determines which ranks can share memory. See gather_topology() for
+  /// `ranks_per_node`. Throws InvalidArgument if MPI was
   /// initialised with a lower thread level than MPI_THREAD_MULTIPLE.
   MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node);
 
@@ -82,13 +77,10 @@ class MpiTransport : public Transport {
   // Makes a transport of some ranks of `parent`. `comm` connects these ranks.
   MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
 
-  // Returns the lowest rank whose node has no memory, or topology_.size if all nodes have memory.
-  int first_without(bool has_memory) const;
-
   WaitPolicy policy_;
-  MpiComm comm_;
+  MpiGroup all_;
   Topology topology_;
-  MpiComm node_comm_;
+  MpiGroup node_;
   std::shared_ptr<SharedRegion> abort_region_;  // shared with the transports of subsets
   AbortSignal* abort_signal_ = nullptr;         // in abort_region_
 };

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "collectives/mpi/shared_memory_file.h"
+#include "collectives/node_memory/shared_memory_file.h"
 #include "horo/base/error.h"
 #include "tests/support/private_network.h"
 

@@ -1,11 +1,11 @@
-#include "collectives/mpi/shared_memory_file.h"
+#include "collectives/node_memory/shared_memory_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "collectives/mpi/free_memory.h"
+#include "collectives/node_memory/free_memory.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "collectives/chunks.h"
-#include "collectives/mpi/free_memory.h"
+#include "collectives/node_memory/free_memory.h"
 #include "horo/base/system/file_descriptor.h"
 
 namespace horo::collectives {

@@ -1,4 +1,4 @@
-#include "collectives/mpi/free_memory.h"
+#include "collectives/node_memory/free_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collectives/mpi/shared_memory_file.h"
+#include "collectives/node_memory/shared_memory_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "collectives/mpi/mpi_shared_region.h"
+#include "collectives/node_memory/node_region.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ int open_memory_files() {
   return found;
 }
 
-TEST(MpiSharedRegion, SharesMemoryOnNode) {
+TEST(NodeRegion, SharesMemoryOnNode) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 2);
   const Topology& topology = transport.topology();
   const auto region = transport.make_node_region(1 << 20);
@@ -45,7 +45,7 @@ TEST(MpiSharedRegion, SharesMemoryOnNode) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-TEST(MpiSharedRegion, AllRanksThrowIfMemoryIsTooSmall) {
+TEST(NodeRegion, AllRanksThrowIfMemoryIsTooSmall) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   try {
     transport.make_node_region(std::size_t{1} << 45);
@@ -57,7 +57,7 @@ TEST(MpiSharedRegion, AllRanksThrowIfMemoryIsTooSmall) {
       << "the transport must stay usable";
 }
 
-TEST(MpiSharedRegion, AllRanksThrowIfOneAllocationFails) {
+TEST(NodeRegion, AllRanksThrowIfOneAllocationFails) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   if (transport.topology().rank == 0) failing_allocation_bytes = 1;
   EXPECT_THROW(transport.make_node_region(100), SharedMemoryError);
@@ -65,7 +65,7 @@ TEST(MpiSharedRegion, AllRanksThrowIfOneAllocationFails) {
       << "the transport must stay usable";
 }
 
-TEST(MpiSharedRegion, OwnLimitAppliesToOwnPartOnly) {
+TEST(NodeRegion, OwnLimitAppliesToOwnPartOnly) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const Topology& topology = transport.topology();
   std::optional<PrivateMemoryLimit> limit;
@@ -85,7 +85,7 @@ TEST(MpiSharedRegion, OwnLimitAppliesToOwnPartOnly) {
   }
 }
 
-TEST(MpiSharedRegion, AllRanksThrowIfOneCannotMap) {
+TEST(NodeRegion, AllRanksThrowIfOneCannotMap) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
   const Topology& topology = transport.topology();
   if (topology.size == 1) GTEST_SKIP() << "needs another rank";

@@ -1,4 +1,4 @@
-#include "collectives/mpi/mpi_shared_region.h"
+#include "collectives/node_memory/node_region.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/mpi/free_memory.h"
-#include "collectives/mpi/shared_memory_file.h"
+#include "collectives/node_memory/free_memory.h"
+#include "collectives/node_memory/shared_memory_file.h"
 #include "horo/base/error.h"
 
 namespace horo::collectives {
@@ -67,8 +67,7 @@ std::string address_of(const Announcement& announcement, int rank) {
 // any rank, it throws SharedMemoryError on all ranks.
 class Sharing {
  public:
-  Sharing(const MpiComm& node, std::size_t bytes, const WaitPolicy& policy)
-      : node_(node), policy_(policy), bytes_(bytes) {}
+  Sharing(RankGroup& node, std::size_t bytes) : node_(node), bytes_(bytes) {}
 
   // agree() returns only after all ranks have completed its step. The sockets are therefore bound
   // before rank 0 sends to them, and the descriptor is in the queue of a socket before its owner
@@ -107,17 +106,12 @@ class Sharing {
     });
   }
 
-  std::vector<MemoryDemand> gather_demands(std::span<const FreeMemory> limits) const {
+  std::vector<MemoryDemand> gather_demands(std::span<const FreeMemory> limits) {
     const Range part = SharedMemoryFile::part_of(bytes_, node_.rank(), node_.size());
-    const MpiBuffer<MemoryDemandMessage> sent(message_of(part.count(), limits));
-    const MpiBuffer<std::vector<MemoryDemandMessage>> all(
-        std::vector<MemoryDemandMessage>(static_cast<std::size_t>(node_.size())));
-    MPI_Request request = MPI_REQUEST_NULL;
-    HORO_MPI(MPI_Iallgather(&*sent, sizeof *sent, MPI_BYTE, all->data(), sizeof *sent, MPI_BYTE,
-                            node_.get(), &request));
-    wait_for_mpi(request, policy_, "for the ranks of the node to share memory");
+    const auto messages = node_.gather_values(message_of(part.count(), limits),
+                                              "for the ranks of the node to share memory");
     std::vector<MemoryDemand> demands;
-    std::ranges::transform(*all, std::back_inserter(demands), demand_of);
+    std::ranges::transform(messages, std::back_inserter(demands), demand_of);
     return demands;
   }
 
@@ -128,11 +122,9 @@ class Sharing {
       } catch (const SharedMemoryError& error) {
         put_text(announcement_.error, error.what());
       }
-    MpiBuffer<Announcement> buffer(announcement_);
-    MPI_Request request = MPI_REQUEST_NULL;
-    HORO_MPI(MPI_Ibcast(&*buffer, sizeof(Announcement), MPI_BYTE, 0, node_.get(), &request));
-    wait_for_mpi(request, policy_, "for the first rank of the node to make shared memory");
-    announcement_ = *buffer;
+    announcement_ =
+        node_.gather_values(announcement_, "for the first rank of the node to make shared memory")
+            .front();
     if (announcement_.error[0] != '\0') throw SharedMemoryError(announcement_.error);
   }
 
@@ -159,17 +151,12 @@ class Sharing {
 
   // Returns the lowest rank of the node whose step has failed, or the size of the node if no step
   // has failed.
-  int first_failed_rank(bool has_failed) const {
-    MpiBuffer<int> own(has_failed ? node_.rank() : node_.size());
-    MpiBuffer<int> first(*own);
-    MPI_Request request = MPI_REQUEST_NULL;
-    HORO_MPI(MPI_Iallreduce(&*own, &*first, 1, MPI_INT, MPI_MIN, node_.get(), &request));
-    wait_for_mpi(request, policy_, "for all ranks of the node to map shared memory");
-    return *first;
+  int first_failed_rank(bool has_failed) {
+    return std::ranges::min(node_.gather_values(has_failed ? node_.rank() : node_.size(),
+                                                "for all ranks of the node to map shared memory"));
   }
 
-  const MpiComm& node_;
-  const WaitPolicy& policy_;
+  RankGroup& node_;
   const std::size_t bytes_;
   Announcement announcement_;
   std::optional<DescriptorSocket> socket_;
@@ -178,13 +165,36 @@ class Sharing {
 
 }  // namespace
 
-std::unique_ptr<MpiSharedRegion> MpiSharedRegion::create(const MpiComm& node, std::size_t bytes,
-                                                         const WaitPolicy& policy) {
-  Sharing sharing(node, std::max<std::size_t>(bytes, 1), policy);
+std::unique_ptr<NodeRegion> NodeRegion::create(RankGroup& node, std::size_t bytes) {
+  Sharing sharing(node, std::max<std::size_t>(bytes, 1));
   // share() is collective. In one statement, `new` could allocate before share() and fail on one
   // rank, and the other ranks would then wait in share().
   SharedMemoryFile file = sharing.share();
-  return std::unique_ptr<MpiSharedRegion>(new MpiSharedRegion(std::move(file)));
+  return std::unique_ptr<NodeRegion>(new NodeRegion(std::move(file)));
+}
+
+// All ranks of a node already have the same result. The last step combines the results of all
+// nodes. Without it, ranks of nodes that have memory would wait for the failed ranks in their next
+// collective.
+std::unique_ptr<NodeRegion> NodeRegion::create_on_nodes(RankGroup& all, RankGroup& node,
+                                                        const Topology& topology,
+                                                        std::size_t bytes) {
+  std::unique_ptr<NodeRegion> region;
+  std::string error;
+  try {
+    region = create(node, bytes);
+  } catch (const SharedMemoryError& caught) {
+    error = caught.what();
+  }
+  int without = topology.size;
+  if (topology.node_count > 1)
+    without = std::ranges::min(all.gather_values(error.empty() ? topology.size : topology.rank,
+                                                 "for all nodes to make shared memory"));
+  if (!error.empty()) throw SharedMemoryError(error);
+  if (without < topology.size)
+    throw SharedMemoryError(fmt::format("the node of {} does not have enough shared memory",
+                                        topology.describe(without)));
+  return region;
 }
 
 }  // namespace horo::collectives
