@@ -1,0 +1,90 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "horo/base/system/file_descriptor.h"
+#include "horo/base/system/sockets.h"
+
+namespace horo::collectives {
+
+/// How other ranks connect to a rank. Trivially copyable, so that ranks can exchange it.
+struct RankAddress {
+  Secret secret{};             ///< a connecting rank sends the first half; the reply is the second
+  std::uint64_t node_key = 0;  ///< see node_key()
+  std::uint64_t local_name = 0;  ///< the random name of the Unix socket
+  TcpAddress tcp;
+};
+
+/// Returns a number for the node of this process. Processes with equal numbers run on one host in
+/// one network namespace, so they can connect through Unix sockets and share memory.
+std::uint64_t node_key();
+
+/// The number of a stream of messages between ranks. All ranks use the same number for a stream.
+using StreamId = std::uint64_t;
+
+/// The connections of one stream that other ranks have opened to this rank. Thread-safe.
+class Inbox {
+ public:
+  struct Connection {
+    int source = 0;  ///< the rank, in the group of the stream, that opened the connection
+    FileDescriptor socket;
+  };
+
+  /// Returns the oldest connection that has not been taken, or nullopt.
+  std::optional<Connection> take();
+  void add(Connection connection);
+
+ private:
+  std::atomic<std::uint32_t> waiting_{0};  // so that take() of an empty inbox needs no lock
+  std::mutex mutex_;                       // guards connections_
+  std::deque<Connection> connections_;
+};
+
+/// Accepts the connections of other ranks, over TCP and through a Unix socket, on a thread of its
+/// own. The thread sleeps while no rank connects. A peer must send a Greeting with the secret of
+/// this rank. The number and the duration of connections without a greeting are limited.
+/// Thread-safe.
+class SocketListener {
+ public:
+  /// What a connecting rank sends first. The listener replies with the second half of the secret.
+  struct Greeting {
+    std::uint64_t secret = 0;
+    StreamId stream = 0;
+    std::int32_t source = 0;  ///< the rank in the group of the stream
+    std::int32_t unused = 0;
+  };
+
+  /// Throws CommunicationError if the process cannot listen on any socket.
+  SocketListener();
+  ~SocketListener();
+
+  const RankAddress& address() const { return address_; }
+  /// Returns the inbox of a stream. Connections that arrived before this call are in it.
+  std::shared_ptr<Inbox> open(StreamId stream);
+  /// Closes connections of the stream that have not been taken.
+  void close(StreamId stream);
+
+ private:
+  struct PendingConnection;
+  void run(std::stop_token stop);
+  bool receive_greeting(PendingConnection& connection);
+
+  RankAddress address_;
+  FileDescriptor tcp_, local_, wake_;
+  std::mutex mutex_;  // guards inboxes_
+  std::map<StreamId, std::shared_ptr<Inbox>> inboxes_;
+  std::jthread thread_;  // last, because the thread uses the other members
+};
+
+/// Starts to connect to the Unix socket of a rank of the same node. On failure, the result is not
+/// open and errno has the reason.
+FileDescriptor start_local_connection(const RankAddress& rank);
+
+}  // namespace horo::collectives
