@@ -364,16 +364,17 @@ class Context {
 /// throws CommunicationError after HORO_TIMEOUT. MPI_Init has no timeout. If the process still
 /// waits in MPI_Init after HORO_TIMEOUT, horo ends the process with exit code 75.
 ///
-/// Initialises MPI with MPI_THREAD_MULTIPLE, unless the program has initialised it. Works on
-/// duplicates of MPI_COMM_WORLD. A job without a launcher uses no MPI, unless the program has
-/// initialised it.
+/// Initialises MPI with MPI_THREAD_MULTIPLE, unless the program has initialised it. The program may
+/// have any thread level; init() of horo/mpi.h states what each level means. Works on duplicates of
+/// MPI_COMM_WORLD. A job without a launcher uses no MPI, unless the program has initialised it.
+/// init() of horo/bootstrap.h joins a job without MPI.
 ///
-/// Throws InvalidArgument if the value of a HORO_ variable cannot be used, or if the program
-/// initialised MPI with a lower thread level. Throws MismatchError on every rank if a setting that
-/// must be equal differs between ranks. Throws CommunicationError if MPI fails, was finalised
-/// before, or is not the MPI for which horo was built. Also throws CommunicationError if MPI
-/// reports one process although the launcher started several: the launcher then belongs to another
-/// MPI.
+/// Throws InvalidArgument if the value of a HORO_ variable cannot be used, or if this thread may
+/// not call MPI, which the program has initialised with a low thread level. Throws MismatchError on
+/// every rank if a setting that must be equal differs between ranks. Throws CommunicationError if
+/// MPI fails, was finalised before, or is not the MPI for which horo was built. Also throws
+/// CommunicationError if MPI reports one process although the launcher started several: the
+/// launcher then belongs to another MPI.
 Context init(const InitOptions& options = {});
 
 }  // namespace horo

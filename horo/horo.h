@@ -18,6 +18,7 @@
 #include "horo/base/reduce_op.h"              // IWYU pragma: export
 #include "horo/base/step_report.h"            // IWYU pragma: export
 #include "horo/base/tensor_view.h"            // IWYU pragma: export
+#include "horo/bootstrap.h"                   // IWYU pragma: export
 #include "horo/context.h"                     // IWYU pragma: export
 #include "horo/gradient_sync.h"               // IWYU pragma: export
 #include "horo/handle.h"                      // IWYU pragma: export

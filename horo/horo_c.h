@@ -130,8 +130,25 @@ typedef struct horo_options {
 /** Joins the job that mpirun or hororun started; alone, a job of one rank. Collective. */
 HORO_C_EXPORT horo_status horo_init(horo_context** context);
 /** Makes a job of the ranks of a communicator. `communicator` is the address of an MPI_Comm. The
- * program must have initialised MPI with MPI_THREAD_MULTIPLE. Collective over the communicator. */
+ * program must have initialised MPI; horo/mpi.h states what each thread level means. Collective
+ * over the communicator. */
 HORO_C_EXPORT horo_status horo_init_communicator(const void* communicator, horo_context** context);
+
+/** How the ranks of a job find each other without MPI, or with an MPI that horo was not built for.
+ * See horo/bootstrap.h. */
+typedef struct horo_bootstrap {
+  size_t size; /**< sizeof(horo_bootstrap) */
+  int rank;
+  int rank_count;
+  /** Copies the `bytes` bytes at `own` of every rank to `all`, in rank order. Collective. Returns
+   * 0, or another value for a failure, which ends horo_init_bootstrap(). */
+  int (*allgather)(const void* own, size_t bytes, void* all, void* data);
+  void* data; /**< passed to allgather */
+} horo_bootstrap;
+/** Makes a job of `rank_count` ranks. Calls `allgather` only before it returns, on this thread.
+ * Collective. */
+HORO_C_EXPORT horo_status horo_init_bootstrap(const horo_bootstrap* bootstrap,
+                                              horo_context** context);
 /** Leaves the job or closes the process set, and frees `context`, also if it fails. Collective:
  * blocks until every rank has called it. Objects made from the context must be destroyed first.
  * Null: no effect. */

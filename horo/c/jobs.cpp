@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "horo/bootstrap.h"
 #include "horo/c/objects.h"
 #include "horo/c/status.h"
 #include "horo/c/values.h"
@@ -40,6 +41,22 @@ horo_status horo_init_communicator(const void* communicator, horo_context** cont
                                 "horo_init_communicator", "communicator");
     horo_context*& result = required(context, "horo_init_communicator", "context");
     result = new horo_context{horo::init(comm)};
+  });
+}
+
+horo_status horo_init_bootstrap(const horo_bootstrap* bootstrap, horo_context** context) {
+  return guarded([&] {
+    const horo_bootstrap given = horo::c::complete(
+        &required(bootstrap, "horo_init_bootstrap", "bootstrap"), horo_bootstrap{});
+    horo_context*& result = required(context, "horo_init_bootstrap", "context");
+    (void)required(given.allgather, "horo_init_bootstrap", "bootstrap->allgather");
+    result = new horo_context{horo::init(
+        horo::Bootstrap{given.rank, given.rank_count,
+                        [given](std::span<const std::byte> own, std::span<std::byte> all) {
+                          if (given.allgather(own.data(), own.size(), all.data(), given.data) != 0)
+                            throw horo::CommunicationError(
+                                "horo_init_bootstrap: the function 'allgather' has failed");
+                        }})};
   });
 }
 

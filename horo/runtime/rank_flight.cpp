@@ -8,8 +8,8 @@
 #include <climits>
 #include <functional>
 
-#include "collectives/mpi/launch_environment.h"
 #include "horo/base/error.h"
+#include "horo/base/system/launch_environment.h"
 #include "horo/base/text/log.h"
 #include "horo/flight_recorder/flight_reader.h"
 
@@ -110,7 +110,7 @@ void record_early_end(
   std::string_view setting;
   for (const std::string& entry : environment)
     if (entry.starts_with(kName)) setting = std::string_view(entry).substr(kName.size());
-  const auto launched = collectives::launched_job(environment);
+  const auto launched = launched_job(environment);
   if (!launched || setting.empty() || setting == "auto") return;
   const std::uint64_t id = job_of_launcher(setting).value_or(own_clock().job);
   const auto location = observe::flight_location(setting, id);

@@ -17,6 +17,7 @@
 
 #include "horo/horo.h"
 #include "horo/mpi.h"
+#include "horo/mpi_bootstrap.h"
 
 namespace {
 
@@ -46,12 +47,47 @@ void attempt(const std::function<void()>& call) {
   }
 }
 
+// Reads the rank from the launcher's variables, since MPI is not initialised yet.
+bool is_last_rank() {
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  return rank != nullptr && size != nullptr && std::atoi(rank) + 1 == std::atoi(size);
+}
+
+// Uses named operations, a GradientSync and a process set.
+void use_all(Context& ctx) {
+  use(ctx);
+  horo::ProcessSet set = ctx.new_process_set({0});
+  std::vector<float> gradient(30000, static_cast<float>(ctx.rank()));
+  const std::vector<horo::NamedTensor> gradients = {{"g", TensorView(gradient)}};
+  horo::GradientSync sync(ctx, gradients);
+  sync.exchange();
+  if (gradient[29999] != static_cast<float>(ctx.size() - 1) / 2) say("WRONG AVERAGE");
+}
+
+// MPI is called by this thread only, while horo's threads exchange.
+void call_mpi(int rank, int size) {
+  int sum = 0;
+  MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (sum != size * (size - 1) / 2) say("WRONG SUM OF MPI");
+}
+
+void use_beside_mpi(Context& ctx) {
+  use_all(ctx);
+  std::vector<float> x(1000, 1.0f);
+  const horo::Handle handle =
+      ctx.allreduce_async(TensorView(x), {.name = "beside", .op = horo::ReduceOp::kSum});
+  call_mpi(ctx.rank(), ctx.size());
+  handle.wait();
+  if (x[999] != static_cast<float>(ctx.size())) say("WRONG SUM");
+}
+
 void init_at_level(int level) {
   int provided = MPI_THREAD_SINGLE;
   MPI_Init_thread(nullptr, nullptr, level, &provided);
   attempt([] {
     Context ctx = horo::init();
-    use(ctx);
+    use_beside_mpi(ctx);
   });
   MPI_Finalize();
 }
@@ -60,9 +96,54 @@ void init_without_level() {
   MPI_Init(nullptr, nullptr);
   attempt([] {
     Context ctx = horo::init();
-    use(ctx);
+    use_beside_mpi(ctx);
   });
   MPI_Finalize();
+}
+
+// With a low thread level, horo uses MPI in init() only.
+void finalize_at_low_level() {
+  MPI_Init(nullptr, nullptr);
+  Context ctx = horo::init();
+  use_all(ctx);
+  MPI_Finalize();
+  attempt([&] { use_all(ctx); });
+}
+
+void init_on_other_thread(int level) {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, level, &provided);
+  std::thread([] {
+    attempt([] {
+      Context ctx = horo::init();
+      use_all(ctx);
+    });
+  }).join();
+  MPI_Finalize();
+}
+
+// One rank has initialised MPI with a lower level than the others.
+void mixed_levels() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, is_last_rank() ? MPI_THREAD_FUNNELED : MPI_THREAD_MULTIPLE,
+                  &provided);
+  attempt([] {
+    Context ctx = horo::init();
+    use_beside_mpi(ctx);
+  });
+  MPI_Finalize();
+}
+
+// horo calls no MPI at all.
+void own_bootstrap() {
+  MPI_Init(nullptr, nullptr);
+  const horo::Bootstrap bootstrap = horo::bootstrap_over(MPI_COMM_WORLD);
+  Context ctx = horo::init(bootstrap);
+  use_beside_mpi(ctx);
+  MPI_Finalize();
+  attempt([&] { use_all(ctx); });
+  attempt(
+      [] { Context wrong = horo::init(horo::Bootstrap{.rank = 2, .size = 2, .allgather = {}}); });
 }
 
 // Calls MPI_Finalize while the context still exists, as happens when main()'s objects outlive that
@@ -146,13 +227,6 @@ void fork_and_exit(bool returns) {
   ctx.barrier();
 }
 
-// Reads the rank from the launcher's variables, since MPI is not initialised yet.
-bool is_last_rank() {
-  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  const char* size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  return rank != nullptr && size != nullptr && std::atoi(rank) + 1 == std::atoi(size);
-}
-
 // The last rank calls init() late.
 void late_init(bool has_own_mpi, std::chrono::seconds late_by) {
   int provided = MPI_THREAD_SINGLE;
@@ -201,6 +275,11 @@ const std::map<std::string, std::function<void()>> scenarios = {
     {"funneled", [] { init_at_level(MPI_THREAD_FUNNELED); }},
     {"serialized", [] { init_at_level(MPI_THREAD_SERIALIZED); }},
     {"plain_init", init_without_level},
+    {"funneled_other_thread", [] { init_on_other_thread(MPI_THREAD_FUNNELED); }},
+    {"serialized_other_thread", [] { init_on_other_thread(MPI_THREAD_SERIALIZED); }},
+    {"finalize_at_low_level", finalize_at_low_level},
+    {"mixed_levels", mixed_levels},
+    {"own_bootstrap", own_bootstrap},
     {"multiple", [] { init_at_level(MPI_THREAD_MULTIPLE); }},
     {"finalize_first", finalize_first},
     {"finalize_of_horos_mpi", finalize_of_horos_mpi},

@@ -23,14 +23,19 @@ from checks import report, run_all
 LIMIT_S = 60
 STUCK_EXIT_CODE = 75
 SKIPPED_EXIT_CODE = 77
-THREADS = r"refused: .*without MPI_THREAD_MULTIPLE.*call MPI_Init_thread\(\.\.\., MPI_THREAD_MULTIPLE.*OMPI_MPI_THREAD_LEVEL=3"
+WRONG_THREAD = r"refused: .*called by a thread that may not call MPI: call it on the thread that initialised MPI"
 
 # Expected output by scenario: patterns, and how often each rank must print them.
 SCENARIOS = {
-    "plain_init": [(THREADS, 1)],
-    "single": [(THREADS, 1)],
-    "funneled": [(THREADS, 1)],
-    "serialized": [(THREADS, 1)],
+    "plain_init": [(r"allowed", 1)],
+    "single": [(r"allowed", 1)],
+    "funneled": [(r"allowed", 1)],
+    "serialized": [(r"allowed", 1)],
+    "funneled_other_thread": [(WRONG_THREAD, 1)],
+    "serialized_other_thread": [(r"allowed", 1)],
+    "mixed_levels": [(r"allowed", 1)],
+    "finalize_at_low_level": [(r"allowed", 1)],
+    "own_bootstrap": [(r"allowed", 1), (r"refused: horo::init\(bootstrap\): allgather is empty", 1)],
     "multiple": [(r"allowed", 1)],
     "finalize_first": [(r"before horo is shut down", 1), (r"refused: .*(shut down|MPI_Finalize)", 3), (r"allowed", 1)],
     "finalize_of_horos_mpi": [(r"before horo is shut down", 1), (r"refused: .*(shut down|MPI_Finalize)", 1)],
@@ -125,10 +130,29 @@ def check_other_launcher(mpich, job):
 
 
 def check_level_variable(mpirun, job):
-    """Tests the remedy that the error suggests for programs that cannot be changed."""
+    """A program that calls MPI_Init gets MPI_THREAD_MULTIPLE."""
     code, output = run([mpirun, "-n", "2", job, "plain_init"], OMPI_MPI_THREAD_LEVEL="3")
     problems = [] if code == 0 and output.count("allowed") == 2 else [f"exit code {code}"]
     return report("OMPI_MPI_THREAD_LEVEL=3", problems, output)
+
+
+def check_messages(mpirun, job):
+    """HORO_MESSAGES selects what carries messages, and must be the same on all ranks."""
+    results = []
+    differ = [mpirun, "-n", "1", "-x", "HORO_MESSAGES=mpi", job, "multiple", ":", "-n", "1", job, "multiple"]
+    for name, command, setting, expected in (
+            ("sockets", [mpirun, "-n", "2", job, "multiple"], "sockets", r"allowed"),
+            ("mpi", [mpirun, "-n", "2", job, "multiple"], "mpi", r"allowed"),
+            ("mpi at a low level", [mpirun, "-n", "2", job, "plain_init"], "mpi",
+             r"refused: HORO_MESSAGES=mpi needs MPI_THREAD_MULTIPLE, and rank 0 initialised"),
+            ("different values", differ, None,
+             r"refused: .*HORO_MESSAGES=mpi on rank 0, HORO_MESSAGES=auto on rank 1; pass the same")):
+        code, output = run(command, **({} if setting is None else {"HORO_MESSAGES": setting}))
+        problems = [] if code == 0 else [f"exit code {code}"]
+        if len(re.findall(expected, output)) != 2:
+            problems.append(f"'{expected}' was not found twice")
+        results.append(report(f"HORO_MESSAGES: {name}", problems, output))
+    return all(results)
 
 
 def check_other_library(mpich, library, job):
@@ -226,6 +250,7 @@ def checks_with_open_mpi(mpirun, job, other_mpi):
     checks += [partial(check_end_in_init, mpirun, job, scenario, ranks)
                for scenario, ranks in (("exit_before_init", 2), ("exit_before_init", 4), ("loop_before_init", 2))]
     checks += [partial(check_never_init, mpirun, job), partial(check_level_variable, mpirun, job),
+               partial(check_messages, mpirun, job),
                partial(check_other_name, mpirun, job, other_mpi), partial(check_other_version, mpirun, job, other_mpi),
                partial(check_openmp, mpirun, job),
                partial(check_variables, job)]
