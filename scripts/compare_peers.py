@@ -9,8 +9,8 @@ cores share a cache. horo's benchmark determines the regime before and after eac
 A run during which the regime changes is not counted, so use short runs. After --rounds, the script repeats the runs that
 a regime lacks, up to --max-rounds.
 
-A goal (--goals) is RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL. It is met if the fastest of Open MPI, MPICH and Gloo, at
-its defaults, takes at least RATIO times as long as horo.
+A goal (--goals) is RATIO@SIZE, RATIO@SIZE-SIZE or RATIO@MODEL. It is met if the fastest MPI or Gloo, at its
+defaults, takes at least RATIO times as long as horo.
 
 The script detects peers and does not install them. It names each absent peer and its package. It writes to DIR:
 peers.json with every run, peers.md with the tables, and peers.png. If it is interrupted (Ctrl-C or kill), it reports the
@@ -32,6 +32,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import command_line
+import mpi_prefix
 from peers import detection, goals, report, running, summary
 from scaling import import_pyplot, restart_where_matplotlib_is
 
@@ -78,6 +79,7 @@ def parse_arguments():
         help=f"gradient sets, or none; default: {','.join(MODELS)}")
     add("--peers", type=list_from(detection.PEER_KEYS), default=detection.PEER_KEYS, metavar="PEER,...",
         help=f"default: {','.join(detection.PEER_KEYS)}")
+    add("--mpi", type=mpi_prefix.parse, action="append", default=[], metavar="NAME=DIR", help=mpi_prefix.HELP)
     add("--rounds", type=command_line.count, default=5, metavar="N", help="default 5")
     add("--max-rounds", type=command_line.count, metavar="N",
         help="rounds after which to stop waiting for a regime (default: three times --rounds)")
@@ -111,7 +113,7 @@ def say(text):
 
 def compile_peers(runner, peers):
     """The peers. Those that cannot be compiled are marked as absent."""
-    for key in detection.MPI_LIBRARIES:
+    for key in [key for key, peer in peers.items() if peer.family]:
         if peers[key].version:
             try:
                 runner.compile(key)
@@ -201,7 +203,7 @@ def describe_machine(reading):
 
 def compare(arguments):
     """Measures everything; returns the whole result, with the peers as Peer objects."""
-    peers = detection.find_peers(arguments.peers, arguments.python, arguments.horovod_python)
+    peers = detection.find_peers(arguments.peers, arguments.python, arguments.horovod_python, arguments.mpi)
     with tempfile.TemporaryDirectory(prefix="compare_peers.") as folder:
         runner = running.Runner(peers, arguments, folder)
         runner.prepare(arguments.models)

@@ -90,27 +90,35 @@ class Trial {
         copied_(options.alone ? 0 : own_.size()),
         plan_(make_plan(ctx, own_)),
         shared_plan_(make_plan(ctx, shared_)) {
-    contenders_ = {{"horo", [this] { plan_.exchange(); }},
-                   {"horo_arena", [this] { shared_plan_.exchange(); }}};
+    const auto write = [this] { std::ranges::fill(own_, 0.0f); };
+    contenders_ = {{"horo", [this] { plan_.exchange(); }, write},
+                   {"horo_arena", [this] { shared_plan_.exchange(); },
+                    [this] { std::ranges::fill(shared_, 0.0f); }}};
     if (options.wire) {
       wire_plan_.emplace(make_plan(ctx, own_, options.wire));
-      contenders_.push_back({"horo_wire", [this] { wire_plan_->exchange(); }});
+      contenders_.push_back({"horo_wire", [this] { wire_plan_->exchange(); }, write});
     }
     if (options.alone) return;
-    contenders_.push_back({"mpi", [this] {
+    contenders_.push_back({"mpi",
+                           [this] {
                              MPI_Allreduce(MPI_IN_PLACE, own_.data(), static_cast<int>(own_.size()),
                                            MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-                           }});
-    contenders_.push_back({"streaming_copy", [this] {
+                           },
+                           write});
+    contenders_.push_back({"streaming_copy",
+                           [this] {
                              horo::bench::streaming_copy(
                                  reinterpret_cast<std::byte*>(copied_.data()),
                                  reinterpret_cast<const std::byte*>(own_.data()),
                                  own_.size() * sizeof(float));
-                           }});
-    contenders_.push_back({"horo_named", [this] {
+                           },
+                           write});
+    contenders_.push_back({"horo_named",
+                           [this] {
                              ctx_.allreduce(horo::TensorView(own_),
                                             {.name = "bench", .op = horo::ReduceOp::kSum});
-                           }});
+                           },
+                           write});
   }
   Trial(const Trial&) = delete;
   Trial& operator=(const Trial&) = delete;

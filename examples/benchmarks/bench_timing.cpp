@@ -10,6 +10,7 @@ namespace {
 // The barrier lets all ranks start together. Without it, a rank that is late would make the
 // contender look slow.
 double sample(const Contender& contender, int iterations, MPI_Comm communicator) {
+  if (contender.write) contender.write();
   MPI_Barrier(communicator);
   const double start = MPI_Wtime();
   for (int i = 0; i < iterations; ++i) contender.run();

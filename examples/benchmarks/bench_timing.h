@@ -20,6 +20,9 @@ Stats stats_of(std::vector<double> samples);
 struct Contender {
   std::string name;
   std::function<void()> run;
+  /// Writes the buffers of the operation, as a backward does, so that they are in the caches of
+  /// this rank's core. Called before each sample and not measured. May be empty.
+  std::function<void()> write = {};
 };
 
 /// Measures contenders in turn, round after round, so that a change of the speed of the machine

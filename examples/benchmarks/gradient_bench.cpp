@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <memory_resource>
 #include <numeric>
 #include <vector>
@@ -110,14 +111,18 @@ void run(const Options& options) {
     for (std::size_t i = counts.size(); i-- > 0;) plan.ready(i);
     plan.wait();
   };
-  std::vector<Contender> contenders = {{"horo", [&] { step(sync); }},
-                                       {"horo_arena", [&] { step(shared_sync); }},
-                                       {"mpi_per_tensor",
-                                        [&] {
-                                          for (std::size_t i = counts.size(); i-- > 0;)
-                                            mpi_sum(gradients.tensors()[i].data(), counts[i]);
-                                        }},
-                                       {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); }}};
+  const auto write = [&] { gradients.clear(); };
+  std::vector<Contender> contenders = {
+      {"horo", [&] { step(sync); }, write},
+      {"horo_arena", [&] { step(shared_sync); }, [&] { shared.clear(); }},
+      {"mpi_per_tensor",
+       [&] {
+         for (std::size_t i = counts.size(); i-- > 0;)
+           mpi_sum(gradients.tensors()[i].data(), counts[i]);
+       },
+       write},
+      {"mpi_flat", [&] { mpi_sum(flat.data(), flat.size()); },
+       [&] { std::ranges::fill(flat, 0.0f); }}};
   if (options.alone) contenders.resize(2);
 
   gradients.fill(ctx.rank());

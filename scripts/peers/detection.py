@@ -1,9 +1,12 @@
 """Detects the peers on this machine and how to start them."""
+import os
 import re
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import mpi_prefix
 
 SYSTEM_PYTHON = "/usr/bin/python3"  # Debian's python3-torch installs torch for it
 
@@ -17,6 +20,8 @@ class Peer:
     compiler: str = ""  # of an MPI library
     launcher: str = ""
     python: str = ""  # the interpreter that has torch
+    family: str = ""  # of an MPI library: openmpi, mpich or intel
+    environment: dict = field(default_factory=dict)  # of a job with an MPI of --mpi
     why_absent: str = ""
 
 
@@ -54,10 +59,18 @@ OPENMPI_TUNINGS = [
     Setup("openmpi", "ring, memory kept", forced(4), KEEP_MEMORY),
     Setup("openmpi", "emulated single copy", ("--mca", "btl_vader_single_copy_mechanism", "emulated")),
 ]
+TUNINGS_OF_FAMILY = {
+    "openmpi": OPENMPI_TUNINGS,
+    "mpich": [Setup("mpich", "memory kept", (), KEEP_MEMORY)],
+    "intel": [Setup("intel", "memory kept", (), KEEP_MEMORY)],
+}
 MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, text in `mpirun --version`, packages
     "openmpi": ("Open MPI", "openmpi", r"\((?:Open MPI|OpenRTE)\) (\S+)", "openmpi-bin libopenmpi-dev"),
     "mpich": ("MPICH", "mpich", r"HYDRA build details:\s+Version:\s+(\S+)", "mpich libmpich-dev"),
 }
+FAMILIES = {  # of the libraries of --mpi: name, text in `mpiexec --version`
+    "openmpi": ("Open MPI", r"\((?:Open MPI|OpenRTE)\) (\S+)"), "mpich": ("MPICH", r"HYDRA build details:\s+Version:\s+(\S+)"),
+    "intel": ("Intel MPI", r"Intel\(R\) MPI Library.*?Version (\S+)")}
 TORCH_PEERS = {"gloo": "Gloo", "ddp": "PyTorch DDP"}
 TORCH_PACKAGE = "python3-torch"
 HOROVOD = "horovod"
@@ -69,10 +82,10 @@ HOROVOD_TUNINGS = [
 PEER_KEYS = [*MPI_LIBRARIES, *TORCH_PEERS, HOROVOD]
 
 
-def output_of(command):
+def output_of(command, environment=()):
     """The output of the command; empty if it cannot be started or fails."""
     try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
+        done = subprocess.run(command, env={**os.environ, **dict(environment)}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
@@ -83,8 +96,23 @@ def find_mpi(name, suffix, pattern, package, which, output):
         compiler, launcher = which(f"mpicxx{ending}"), which(f"mpirun{ending}")
         version = re.search(pattern, output([launcher, "--version"])) if compiler and launcher else None
         if version:
-            return Peer(name, package, version.group(1), compiler=compiler, launcher=launcher)
+            return Peer(name, package, version.group(1), compiler=compiler, launcher=launcher, family=suffix)
     return Peer(name, package, why_absent=f"there is no mpicxx and mpirun of {name}")
+
+
+def find_mpi_in(prefix, output):
+    """The MPI library that is installed in a folder of --mpi. Its name has the major version."""
+    mpi_prefix.complete_compiler_scripts(prefix)
+    compiler, launcher = (mpi_prefix.program_of(prefix, name) for name in ("mpicxx", "mpiexec"))
+    if not compiler or not launcher:
+        return Peer(str(prefix), why_absent=f"{prefix}/bin has no mpicxx and mpiexec")
+    environment = mpi_prefix.environment_of(prefix)
+    text = output([str(launcher), "--version"], environment)
+    for family, (name, pattern) in FAMILIES.items():
+        if version := re.search(pattern, text, re.DOTALL):
+            return Peer(f"{name} {version.group(1).split('.')[0]}", "", version.group(1), compiler=str(compiler),
+                        launcher=str(launcher), family=family, environment=environment)
+    return Peer(str(prefix), why_absent=f"{launcher} --version names no Open MPI, MPICH or Intel MPI")
 
 
 def find_torch(name, python, output):
@@ -112,8 +140,9 @@ def find_horovod(python, launcher, output):
                                       "--horovod-python names another interpreter")
 
 
-def find_peers(chosen, python=None, horovod_python=None, which=shutil.which, output=output_of):
-    """Every peer by its key, in the order of PEER_KEYS. Those not in `chosen` are marked as absent."""
+def find_peers(chosen, python=None, horovod_python=None, mpis=(), which=shutil.which, output=output_of):
+    """Every peer by its key: those of PEER_KEYS, then `mpis`, pairs of a key and a folder. Those of PEER_KEYS that are not in
+    `chosen` are marked as absent."""
     peers = {}
     for key in PEER_KEYS:
         name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS.get(key, "Horovod")
@@ -126,7 +155,7 @@ def find_peers(chosen, python=None, horovod_python=None, which=shutil.which, out
             peers[key] = find_horovod(horovod_python, launcher, output)
         else:
             peers[key] = find_torch(name, python, output)
-    return peers
+    return {**peers, **{key: find_mpi_in(prefix, output) for key, prefix in mpis}}
 
 
 def absence(peer):
@@ -141,7 +170,8 @@ def setups_of(peers):
     for key, peer in peers.items():
         if peer.version:
             setups.append(Setup(key))
-            setups += {"openmpi": OPENMPI_TUNINGS, HOROVOD: HOROVOD_TUNINGS}.get(key, [])
+            tunings = HOROVOD_TUNINGS if key == HOROVOD else TUNINGS_OF_FAMILY.get(peer.family, [])
+            setups += [replace(tuning, peer=key) for tuning in tunings]
     return setups
 
 

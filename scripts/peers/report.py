@@ -5,7 +5,7 @@ UNITS = [("Mi", 1 << 20), ("Ki", 1 << 10)]
 LINE_STYLES = {  # by name in lines_of(), so that a peer has one colour in all panels
     "horo": {"color": "black", "linewidth": 2.6},
     "horo, arena": {"color": "black", "linewidth": 2.6, "linestyle": "--"}, "Open MPI": {"color": "tab:blue"},
-    "MPICH": {"color": "tab:green"}, "Gloo": {"color": "tab:red"}, "Open MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
+    "MPICH": {"color": "tab:green"}, "Gloo": {"color": "tab:red"}, "MPI, best settings": {"color": "tab:blue", "linestyle": "--"},
     "floor": {"color": "grey", "linestyle": ":"}}
 
 
@@ -47,12 +47,22 @@ def settings_of(label):
     return label.partition(": ")[2] or "defaults"
 
 
+def setup_of(label, peers):
+    """The name of the peer in a label, and its settings."""
+    return f"{peers[label.partition(':')[0]].name}, {settings_of(label)}"
+
+
+def compared_keys(peers):
+    """The keys of the peers with which horo is compared at their defaults."""
+    return [key for key in peers if key not in summary.OTHERS]
+
+
 def allreduce_table(of_case, sizes, peers, gbps):
     """One row per size; microseconds."""
-    shown = [key for key in summary.DEFAULT_PEERS if peers[key].version]
-    absent = [key for key in summary.DEFAULT_PEERS if not peers[key].version]
+    shown = [key for key in compared_keys(peers) if peers[key].version]
+    absent = [key for key in compared_keys(peers) if not peers[key].version]
     header = ["bytes", "horo", "horo, arena", *(peers[key].name for key in shown),
-              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "Open MPI, best settings",
+              *(f"{peers[key].name}: absent" for key in absent), "fastest of them / horo", "MPI, best settings",
               "that / horo", "floor"]
     rows = []
     for size in sizes:
@@ -61,11 +71,11 @@ def allreduce_table(of_case, sizes, peers, gbps):
         arena = of_case.get("horo", {}).get(f"arena{key}")
         entries = [of_case.get(peer, {}).get(key) for peer in shown]
         first = summary.fastest(summary.at_defaults(of_case), key)
-        best = summary.fastest(summary.of_openmpi(of_case), key)
+        best = summary.fastest(summary.of_mpi(of_case), key)
         floor = summary.floor_us(size, gbps)
         rows.append([size_name(size), cell(horo), cell(arena), *map(cell, entries), *("–" for _ in absent),
                      ratio_cell(first[2], horo, peers[first[0]].name) if first else "–",
-                     f"{cell(best[2])}, {settings_of(best[0])}" if best else "–",
+                     f"{cell(best[2])}, {setup_of(best[0], peers)}" if best else "–",
                      ratio_cell(best[2], horo) if best else "–",
                      number(floor) if floor else "–"])
     return table(header, rows)
@@ -74,7 +84,7 @@ def allreduce_table(of_case, sizes, peers, gbps):
 def way_rows(regime_cases, models, peers):
     """A row for each way of each peer at its defaults; milliseconds."""
     rows = []
-    for key in detection.PEER_KEYS:
+    for key in peers:
         if not peers[key].version:
             rows.append([f"{peers[key].name}: absent", *("–" for _ in models)])
         ways = dict.fromkeys(way for model in models for way in regime_cases.get(model, {}).get(key, {}))
@@ -88,12 +98,12 @@ def comparison(of_case, peers):
     """One model's comparisons with horo: fastest default, best of Open MPI, that ratio, DDP's, Horovod's."""
     horo = of_case.get("horo", {}).get("")
     first = summary.fastest(summary.at_defaults(of_case))
-    best = summary.fastest(summary.of_openmpi(of_case))
+    best = summary.fastest(summary.of_mpi(of_case))
     ddp = summary.fastest({"ddp": {way: entry for way, entry in of_case.get("ddp", {}).items()
                                    if way.endswith("less backward")}})
     horovod = summary.fastest(summary.of_horovod(of_case))
     return [ratio_cell(first[2], horo, f"{peers[first[0]].name}, {first[1]}") if first else "–",
-            f"{cell(best[2], 1e-3)}, {settings_of(best[0])}, {best[1]}" if best else "–",
+            f"{cell(best[2], 1e-3)}, {setup_of(best[0], peers)}, {best[1]}" if best else "–",
             ratio_cell(best[2], horo) if best else "–",
             ratio_cell(ddp[2], horo) if ddp else "–",
             ratio_cell(horovod[2], horo, f"{settings_of(horovod[0])}, {horovod[1]}") if horovod else "–"]
@@ -106,7 +116,7 @@ def gradients_table(regime_cases, models, peers, gbps, bytes_of):
                    for key in ("", "arena"))
     floors = [summary.floor_us(bytes_of[model], gbps) for model in models]
     compared = [comparison(regime_cases.get(model, {}), peers) for model in models]
-    names = ["fastest of Open MPI, MPICH and Gloo / horo", "Open MPI, best settings and way", "that / horo",
+    names = ["fastest of the MPIs and Gloo / horo", "best settings and way of an MPI", "that / horo",
              "DDP, the better, less backward / horo", "Horovod, best settings and way / horo"]
     return table(header, [["horo", *horo], ["horo, arena", *arena], *way_rows(regime_cases, models, peers),
                           ["floor", *(number(us / 1e3) if us else "–" for us in floors)],
@@ -136,7 +146,7 @@ def markdown(result):
              "Peers: " + ", ".join(f"{peer.name} {peer.version}" for peer in peers.values() if peer.version) + "."]
     lines += [f"- **{detection.absence(peer)}**" for peer in peers.values() if not peer.version]
     lines += [f"- **{label} failed and was not run again**: {why}" for label, why in result["failed"].items()]
-    lines += ["", "Each figure is the median over rounds of the medians of the runs, with minimum and maximum. ~: other "
+    lines += ["", "Each figure is the median over rounds of the medians of the runs, with minimum and maximum. Each rank writes its buffers before each sample. ~: other "
               "programs disturbed every run, so compare the figure with care. Floor: the time of the fastest streaming "
               "copy of the bytes by all ranks at once, for buffers that no cache holds. Gloo is measured through "
               "PyTorch's all_reduce, over the loopback. horo, arena: on memory of Context::allocate."]
@@ -172,11 +182,11 @@ def lines_of(of_case, sizes, peers, gbps):
     horo = of_case.get("horo", {})
     arena = {key.removeprefix("arena"): entry for key, entry in horo.items() if key.startswith("arena")}
     entries = {"horo": horo, "horo, arena": arena, **{peers[key].name: of_case.get(key, {}) for key in
-                                                   summary.DEFAULT_PEERS}}
+                                                   compared_keys(peers)}}
     lines = [(name, [(size, times[str(size)]["median"]) for size in sizes if str(size) in times])
              for name, times in entries.items()]
-    best = [(size, summary.fastest(summary.of_openmpi(of_case), str(size))) for size in sizes]
-    lines.append(("Open MPI, best settings", [(size, found[2]["median"]) for size, found in best if found]))
+    best = [(size, summary.fastest(summary.of_mpi(of_case), str(size))) for size in sizes]
+    lines.append(("MPI, best settings", [(size, found[2]["median"]) for size, found in best if found]))
     floors = [(size, summary.floor_us(size, gbps)) for size in sizes]
     lines.append(("floor", [(size, us) for size, us in floors if us]))
     return [(name, points) for name, points in lines if points]
@@ -191,7 +201,7 @@ def draw(pyplot, result, path):
     for panel, name in zip(panels[0], met):
         for line, points in lines_of(result["summary"][name]["allreduce"], result["sizes"], result["peers"],
                                      result["streaming_copy_gbps"][name]):
-            panel.plot(*zip(*points), marker="o", markersize=4, label=line, **LINE_STYLES[line])
+            panel.plot(*zip(*points), marker="o", markersize=4, label=line, **LINE_STYLES.get(line, {}))
         panel.set(xscale="log", yscale="log", xlabel="bytes", title=summary.REGIMES[name])
         panel.grid(alpha=0.3)
         panel.legend(fontsize=8)

@@ -162,7 +162,7 @@ class Runner:
         """Compiles the MPI peer with the wrapper of this library."""
         sources = [str(SOURCES / "peers/mpi_allreduce_peer.cpp"), str(SOURCES / "bench_timing.cpp")]
         run_together([([self.peers[key].compiler, "-std=c++20", "-O3", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX",
-                        f"-I{REPOSITORY}", *sources, "-o", str(self.mpi_program(key))], {})], self.timeout)
+                        f"-I{REPOSITORY}", *sources, "-o", str(self.mpi_program(key))], self.peers[key].environment)], self.timeout)
 
     def tensors(self, model):
         return self.folder / f"{model}.tensors"
@@ -205,11 +205,12 @@ class Runner:
 
     def run_mpi(self, setup, program):
         arguments = list(setup.arguments)
-        if setup.peer in ("openmpi", HOROVOD) and self.ranks > len(os.sched_getaffinity(0)):
+        peer = self.peers[setup.peer]
+        if (peer.family == "openmpi" and not peer.environment or setup.peer == HOROVOD) and self.ranks > len(os.sched_getaffinity(0)):
             arguments.append("--oversubscribe")
-        command = [self.peers[setup.peer].launcher, "-np", str(self.ranks), *arguments, *program]
+        command = [peer.launcher, "-np", str(self.ranks), *arguments, *program]
         as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return run_together([(command, {**as_root, **setup.environment})], self.timeout)
+        return run_together([(command, {**as_root, **peer.environment, **setup.environment})], self.timeout)
 
     def run_torch(self, setup, words):
         store = self.folder / "torch_store"

@@ -6,7 +6,7 @@ CALM_CORES = 0.2  # a run during which other programs kept fewer cores busy coun
 FLOOR_FROM_BYTES = 16 << 20  # smaller buffers stay in a cache, so the memory rate is no lower bound
 REGIMES = {"shared": "the cores share a cache", "apart": "the cores share no cache"}
 CHANGING = "changing"
-DEFAULT_PEERS = ["openmpi", "mpich", "gloo"]  # those that horo is compared with at their defaults
+OTHERS = ["horo", "ddp", "horovod"]  # exchange gradients, or are compared separately; the others are compared at their defaults
 
 
 def regime(core_to_core_gbps):
@@ -84,7 +84,7 @@ def fastest(setups, key=None):
 
 def at_defaults(of_case):
     """The setups of one case that are peers at their defaults."""
-    return {label: entries for label, entries in of_case.items() if label in DEFAULT_PEERS}
+    return {label: entries for label, entries in of_case.items() if ":" not in label and label not in OTHERS}
 
 
 def of_horovod(of_case):
@@ -92,9 +92,9 @@ def of_horovod(of_case):
     return {label: entries for label, entries in of_case.items() if label.split(":")[0] == "horovod"}
 
 
-def of_openmpi(of_case):
-    """The setups of one case that are Open MPI, at its defaults and at every tuning."""
-    return {label: entries for label, entries in of_case.items() if label.split(":")[0] == "openmpi"}
+def of_mpi(of_case):
+    """The setups of one case that are an MPI library, at its defaults and at every tuning."""
+    return {label: entries for label, entries in of_case.items() if label.split(":")[0] not in (*OTHERS, "gloo")}
 
 
 def ratio(entry, horo):

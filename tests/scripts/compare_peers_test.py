@@ -70,7 +70,7 @@ class Summary(unittest.TestCase):
         of_case = {"horo": times(1), "openmpi": times(6), "openmpi: ring": times(3), "mpich": times(4), "ddp": times(2)}
         self.assertEqual(summary.fastest(summary.at_defaults(of_case), "4"), ("mpich", "4", {"median": 4}))
         self.assertEqual(summary.fastest(summary.at_defaults(of_case)), ("mpich", "8", {"median": 2}))
-        self.assertEqual(summary.fastest(summary.of_openmpi(of_case), "4")[0], "openmpi: ring")
+        self.assertEqual(summary.fastest(summary.of_mpi(of_case), "4")[0], "openmpi: ring")
         self.assertIsNone(summary.fastest({}, "4"))
         self.assertEqual(summary.ratio({"median": 6}, {"median": 4}), 1.5)
         self.assertIsNone(summary.ratio({"median": 6}, None))
@@ -103,7 +103,7 @@ class Detection(unittest.TestCase):
         self.assertEqual(peers["mpich"].compiler, "mpicxx.mpich")
         labels = [setup.label for setup in detection.setups_of(peers)]
         self.assertEqual(labels[:2], ["horo", "openmpi"])
-        self.assertEqual(labels[-6:-2], ["mpich", "gloo", "ddp", "horovod"])
+        self.assertEqual(labels[-6:-2], ["mpich: memory kept", "gloo", "ddp", "horovod"])
         self.assertTrue(all(label.startswith("horovod: ") for label in labels[-2:]))
         self.assertIn("openmpi: ring, memory kept", labels)
         self.assertEqual(len(labels), len(set(labels)))
@@ -113,6 +113,28 @@ class Detection(unittest.TestCase):
         peers = self.find(plain, {"mpirun": "mpirun (Open MPI) 5.0.1\n"})
         self.assertEqual((peers["openmpi"].version, peers["openmpi"].launcher), ("5.0.1", "mpirun"))
         self.assertEqual(peers["mpich"].version, "")
+
+    def test_libraries_in_folders_are_identified_by_output(self):
+        with tempfile.TemporaryDirectory() as folder:
+            mpis = []
+            for key, text in (("mine", "mpirun (Open MPI) 5.0.8\n"), ("new", "HYDRA build details:\n    Version:          5.0.0\n"),
+                              ("intel", "Intel(R) MPI Library for Linux* OS, Version 2021.17 Build 1\n"), ("odd", "something\n"),
+                              ("empty", None)):
+                programs = Path(folder) / key / "bin"
+                programs.mkdir(parents=True)
+                mpis.append((key, programs.parent))
+                for name in ("mpicxx", "mpiexec") if text else ():
+                    (programs / name).write_text(f"#!/bin/sh\ncat <<'E'\n{text}E\n")
+                    (programs / name).chmod(0o755)
+            peers = detection.find_peers([], mpis=mpis)
+        found = {key: (peer.name, peer.version, peer.family) for key, peer in peers.items() if peer.version}
+        self.assertEqual(found, {"mine": ("Open MPI 5", "5.0.8", "openmpi"), "new": ("MPICH 5", "5.0.0", "mpich"),
+                                 "intel": ("Intel MPI 2021", "2021.17", "intel")})
+        self.assertIn("has no mpicxx and mpiexec", peers["empty"].why_absent)
+        self.assertIn("names no Open MPI", peers["odd"].why_absent)
+        labels = [setup.label for setup in detection.setups_of(peers)]
+        self.assertIn("mine: segmented ring", labels)
+        self.assertIn("intel: memory kept", labels)
 
     def test_absent_peers_are_reported_with_remedy(self):
         peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp", "horovod"])
@@ -170,9 +192,9 @@ class Report(unittest.TestCase):
         text = report.markdown(self.result)
         self.assertIn("| bytes | horo | horo, arena | Open MPI | Gloo | MPICH: absent | fastest of them / horo |", text)
         self.assertIn("| 4 | 0.50 (0.50–0.50) | – | 0.40 (0.40–0.40) | 200 (200–200) | – | 0.80 (Open MPI) | "
-                      "0.40 (0.40–0.40), defaults | 0.80 | – |", text)
+                      "0.40 (0.40–0.40), Open MPI, defaults | 0.80 | – |", text)
         self.assertIn("| 64Mi | 8,000 (8,000–8,000) | – | 32,000 (32,000–32,000) | – | – | 4.00 (Open MPI) | "
-                      "~16,000 (16,000–16,000), ring | ~2.00 | 6,711 |", text)
+                      "~16,000 (16,000–16,000), Open MPI, ring | ~2.00 | 6,711 |", text)
         self.assertIn("| a step's gradients | resnet50, 102 MB |", text)
         self.assertIn("| MPICH: absent | – |", text)
         self.assertIn("| DDP, less backward | 41.0 (41.0–41.0) |", text)
@@ -202,7 +224,7 @@ class Report(unittest.TestCase):
     def test_plot_has_line_for_each_measured_peer(self):
         lines = report.lines_of(self.result["summary"]["shared"]["allreduce"], self.result["sizes"], self.peers, 10.0)
         self.assertEqual([(name, len(points)) for name, points in lines],
-                         [("horo", 2), ("Open MPI", 2), ("Gloo", 1), ("Open MPI, best settings", 2), ("floor", 1)])
+                         [("horo", 2), ("Open MPI", 2), ("Gloo", 1), ("MPI, best settings", 2), ("floor", 1)])
         from scaling import import_pyplot
         pyplot = import_pyplot()
         if pyplot is None:

@@ -64,7 +64,8 @@ void print(const Job& job, const std::string& way, std::size_t bytes, const Stat
 
 void measure_size(const Job& job, std::size_t bytes, int rounds) {
   std::vector<float> x(bytes / sizeof(float));
-  const Contender contender = {"allreduce", [&] { sum(x.data(), x.size()); }};
+  const Contender contender = {"allreduce", [&] { sum(x.data(), x.size()); },
+                               [&] { std::fill(x.begin(), x.end(), 0.0f); }};
   fill(x.data(), x.size(), 0, job.rank);
   contender.run();
   check(x.data(), x.size(), 0, job.ranks, contender.name);
@@ -124,11 +125,15 @@ void measure_tensors(const Job& job, const std::vector<std::size_t>& counts, int
   std::vector<float> flat(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
   std::vector<float> buffer_2mib((2 << 20) / sizeof(float));
   std::vector<float> buffer_4mib((4 << 20) / sizeof(float));
+  const auto write = [&] {
+    for (std::vector<float>& tensor : tensors) std::fill(tensor.begin(), tensor.end(), 0.0f);
+  };
   const std::vector<Contender> contenders = {
-      {"one call per tensor", [&] { exchange_each(tensors); }},
-      {"packed in 2 MiB", [&] { exchange_packed(tensors, buffer_2mib); }},
-      {"packed in 4 MiB", [&] { exchange_packed(tensors, buffer_4mib); }},
-      {"one flat buffer", [&] { sum(flat.data(), flat.size()); }}};
+      {"one call per tensor", [&] { exchange_each(tensors); }, write},
+      {"packed in 2 MiB", [&] { exchange_packed(tensors, buffer_2mib); }, write},
+      {"packed in 4 MiB", [&] { exchange_packed(tensors, buffer_4mib); }, write},
+      {"one flat buffer", [&] { sum(flat.data(), flat.size()); },
+       [&] { std::fill(flat.begin(), flat.end(), 0.0f); }}};
 
   for (const Contender& contender : contenders) {
     for (std::size_t t = 0; t < tensors.size(); ++t)

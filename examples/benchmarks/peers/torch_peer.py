@@ -46,8 +46,10 @@ def largest(value):
     return slowest.item()
 
 
-def sample(run, iterations):
-    """Microseconds per run on the slowest rank."""
+def sample(run, iterations, buffers=()):
+    """Microseconds per run on the slowest rank. The buffers are written before, as a backward does."""
+    for buffer in buffers:
+        buffer.zero_()
     dist.barrier()
     start = time.perf_counter()
     for _ in range(iterations):
@@ -55,12 +57,12 @@ def sample(run, iterations):
     return largest((time.perf_counter() - start) * 1e6 / iterations)
 
 
-def measure_in_turn(ways, rounds, iterations):
+def measure_in_turn(ways, rounds, iterations, buffers=()):
     """The median for each way; the first round warms up and is not counted."""
     samples = {way: [] for way in ways}
     for counted in range(rounds + 1):
         for way, run in ways.items():
-            us = sample(run, iterations)
+            us = sample(run, iterations, buffers)
             if counted:
                 samples[way].append(us)
     return {way: statistics.median(us) for way, us in samples.items()}
@@ -82,7 +84,7 @@ def measure_size(size, rounds, rank, factor):
 
     run()
     iterations = max(1, min(1000, round(TARGET_US / sample(run, 2))))
-    report("allreduce", size, measure_in_turn({"": run}, rounds, iterations)[""])
+    report("allreduce", size, measure_in_turn({"": run}, rounds, iterations, [x])[""])
 
 
 def measure_tensors(counts, rounds, rank, factor):
@@ -103,7 +105,7 @@ def measure_tensors(counts, rounds, rank, factor):
             check(tensor, index, way, factor)
     for tensor in [*tensors, flat]:
         tensor.zero_()
-    for way, us in measure_in_turn(ways, rounds, 1).items():
+    for way, us in measure_in_turn(ways, rounds, 1, [*tensors, flat]).items():
         report(way, flat.numel() * 4, us)
 
 
