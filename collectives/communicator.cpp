@@ -86,7 +86,9 @@ Communicator::Communicator(Transport& transport, const Settings& settings,
     }
     case Algorithm::kMpi:
       collectives_ = transport.make_reference_collectives();
-      HORO_CHECK(collectives_ != nullptr, "HORO_ALGORITHM=mpi needs a job started by mpirun");
+      HORO_CHECK(collectives_ != nullptr,
+                 "HORO_ALGORITHM=mpi needs messages over MPI: a job started by mpirun, and not "
+                 "HORO_MESSAGES=sockets or a thread level of MPI below MPI_THREAD_MULTIPLE");
       break;
   }
   adasum_.emplace(*collectives_, transport.topology().rank, transport.topology().size);

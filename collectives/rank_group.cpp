@@ -45,21 +45,24 @@ std::vector<std::byte> PeerGroup::gather(std::span<const std::byte> own, std::st
 
 Topology gather_topology(RankGroup& group, std::uint64_t node_key, std::string_view host,
                          std::size_t ranks_per_node) {
+  // Each rank sends its own block, so that all ranks get the same topology even if their settings
+  // differ, which init() reports later.
   struct Record {
     std::uint64_t node_key = 0;
+    std::uint64_t block = 0;
     char host[256] = {};
   };
   Record own{.node_key = node_key};
+  if (ranks_per_node > 0) own.block = static_cast<std::uint64_t>(group.rank()) / ranks_per_node;
   host.copy(own.host, sizeof own.host - 1);
   const std::vector<Record> records =
       group.gather_values(own, "for all ranks to exchange the topology");
 
   std::vector<std::string> keys;
   std::vector<std::string> hosts;
-  for (std::size_t r = 0; r < records.size(); ++r) {
-    const std::size_t block = ranks_per_node == 0 ? 0 : r / ranks_per_node;
-    keys.push_back(fmt::format("{}/{}", records[r].node_key, block));
-    hosts.emplace_back(records[r].host);
+  for (const Record& record : records) {
+    keys.push_back(fmt::format("{}/{}", record.node_key, record.block));
+    hosts.emplace_back(record.host);
   }
   return make_topology(group.rank(), keys, hosts);
 }

@@ -120,9 +120,34 @@ SocketListener::SocketListener()
 
 SocketListener::~SocketListener() {
   thread_.request_stop();
+  wake();
+}
+
+void SocketListener::wake() {
   const std::uint64_t one = 1;
   while (write(wake_.get(), &one, sizeof one) < 0 && errno == EINTR) {
   }
+}
+
+void SocketListener::send_later(UnsentMessages& messages) {
+  {
+    const std::scoped_lock lock(unsent_mutex_);
+    if (std::ranges::find(unsent_, &messages) != unsent_.end()) return;
+    unsent_.push_back(&messages);
+  }
+  wake();
+}
+
+void SocketListener::forget(UnsentMessages& messages) {
+  const std::scoped_lock lock(unsent_mutex_);
+  std::erase(unsent_, &messages);
+}
+
+// Returns whether nothing is left.
+bool SocketListener::send_rests() {
+  const std::scoped_lock lock(unsent_mutex_);
+  std::erase_if(unsent_, [](UnsentMessages* messages) { return messages->send_rest(); });
+  return unsent_.empty();
 }
 
 std::shared_ptr<Inbox> SocketListener::open(StreamId stream) {
@@ -144,8 +169,10 @@ void SocketListener::run(std::stop_token stop) {
     events = {{wake_.get(), POLLIN, 0}, {tcp_.get(), POLLIN, 0}, {local_.get(), POLLIN, 0}};
     for (const PendingConnection& connection : pending)
       events.push_back({connection.socket.get(), POLLIN, 0});
-    const int limit_ms = pending.empty() ? -1 : 1000;
+    const int limit_ms = !send_rests() ? 1 : pending.empty() ? -1 : 1000;
     if (poll(events.data(), events.size(), limit_ms) < 0 && errno != EINTR) return;
+    std::uint64_t wakes = 0;
+    (void)!read(wake_.get(), &wakes, sizeof wakes);
     const Clock::time_point now = Clock::now();
     std::erase_if(pending, [&](PendingConnection& connection) {
       return receive_greeting(connection) || now - connection.since > kTimeForGreeting;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "horo/base/system/file_descriptor.h"
 #include "horo/base/system/sockets.h"
@@ -47,8 +48,18 @@ class Inbox {
   std::deque<Connection> connections_;
 };
 
+/// Has messages that the kernel did not accept at once.
+class UnsentMessages {
+ public:
+  virtual ~UnsentMessages() = default;
+  /// Sends as much as the kernel accepts. Returns whether nothing is left. The thread of a
+  /// SocketListener calls this function.
+  virtual bool send_rest() = 0;
+};
+
 /// Accepts the connections of other ranks, over TCP and through a Unix socket, on a thread of its
-/// own. The thread sleeps while no rank connects. A peer must send a Greeting with the secret of
+/// own, and sends what other threads could not send at once. The thread sleeps while there is
+/// nothing to do. A peer must send a Greeting with the secret of
 /// this rank. The number and the duration of connections without a greeting are limited.
 /// Thread-safe.
 class SocketListener {
@@ -70,14 +81,23 @@ class SocketListener {
   std::shared_ptr<Inbox> open(StreamId stream);
   /// Closes connections of the stream that have not been taken.
   void close(StreamId stream);
+  /// Calls messages.send_rest() about every millisecond until it returns true, or until forget().
+  /// The caller must not hold a lock that send_rest() needs.
+  void send_later(UnsentMessages& messages);
+  /// After this call has returned, `messages` is not used.
+  void forget(UnsentMessages& messages);
 
  private:
   struct PendingConnection;
   void run(std::stop_token stop);
+  void wake();
+  bool send_rests();
   bool receive_greeting(PendingConnection& connection);
 
   RankAddress address_;
   FileDescriptor tcp_, local_, wake_;
+  std::mutex unsent_mutex_;  // guards unsent_; held during send_rest()
+  std::vector<UnsentMessages*> unsent_;
   std::mutex mutex_;  // guards inboxes_
   std::map<StreamId, std::shared_ptr<Inbox>> inboxes_;
   std::jthread thread_;  // last, because the thread uses the other members

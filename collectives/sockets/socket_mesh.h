@@ -34,6 +34,7 @@ class SocketStream {
   /// Returns a connection that another rank has opened, with the rank in the group, or nullopt if
   /// there is no new one.
   std::optional<Inbox::Connection> accept();
+  SocketListener& listener() const { return mesh_->listener; }
   /// See Topology::describe().
   std::string describe(int peer) const { return topology_.describe(peer); }
 

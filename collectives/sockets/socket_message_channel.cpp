@@ -30,25 +30,28 @@ SocketMessageChannel::SocketMessageChannel(std::shared_ptr<SocketMesh> mesh,
 
 // A peer that has ended must not block the shutdown.
 SocketMessageChannel::~SocketMessageChannel() {
+  stream_.listener().forget(*this);
   const auto end = std::chrono::steady_clock::now() + 1s;
-  for (progress(); !sending_.empty() && std::chrono::steady_clock::now() < end; progress())
-    std::this_thread::sleep_for(100us);
+  while (!send_rest() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(100us);
   if (!sending_.empty())
     log_warning("messages to {} not delivered before the channel was closed",
                 format_count(sending_.size(), "rank"));
 }
 
 void SocketMessageChannel::send(int destination, std::span<const std::byte> bytes) {
-  std::unique_ptr<OutgoingStream>& out = out_[static_cast<std::size_t>(destination)];
-  if (out == nullptr) out = std::make_unique<OutgoingStream>(stream_.to(destination));
-  if (!out->failure().empty()) return;
-  const bool was_idle = out->is_idle();
-  out->push(0, std::vector<std::byte>(bytes.begin(), bytes.end()));
-  if (was_idle) sending_.push_back(destination);
-  progress();
+  {
+    const std::scoped_lock lock(sending_mutex_);
+    std::unique_ptr<OutgoingStream>& out = out_[static_cast<std::size_t>(destination)];
+    if (out == nullptr) out = std::make_unique<OutgoingStream>(stream_.to(destination));
+    if (!out->failure().empty()) return;
+    if (out->is_idle()) sending_.push_back(destination);
+    out->push(0, std::vector<std::byte>(bytes.begin(), bytes.end()));
+  }
+  if (!send_rest()) stream_.listener().send_later(*this);
 }
 
-void SocketMessageChannel::progress() {
+bool SocketMessageChannel::send_rest() {
+  const std::scoped_lock lock(sending_mutex_);
   std::erase_if(sending_, [&](int destination) {
     OutgoingStream& out = *out_[static_cast<std::size_t>(destination)];
     out.progress();
@@ -58,6 +61,7 @@ void SocketMessageChannel::progress() {
                             out.failure()));
     return true;
   });
+  return sending_.empty();
 }
 
 // epoll needs one system call for all sources. It refers to a source by its address.
@@ -75,7 +79,6 @@ void SocketMessageChannel::accept_sources() {
 }
 
 std::optional<MessageChannel::Message> SocketMessageChannel::poll() {
-  progress();
   accept_sources();
   if (received_.empty() && !sources_.empty()) {
     epoll_event events[16];

@@ -3,6 +3,7 @@
 #include <deque>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -14,7 +15,7 @@ namespace horo::collectives {
 
 /// Control messages over sockets. Drops messages to a rank that has closed its connection, because
 /// such a rank has ended.
-class SocketMessageChannel : public MessageChannel {
+class SocketMessageChannel : public MessageChannel, private UnsentMessages {
  public:
   /// See SocketStream. Throws CommunicationError if the process has no free file descriptor.
   SocketMessageChannel(std::shared_ptr<SocketMesh> mesh, const Topology& topology, StreamId id);
@@ -33,11 +34,14 @@ class SocketMessageChannel : public MessageChannel {
     std::optional<std::vector<std::byte>> bytes;  // of the message that is arriving
   };
 
-  void progress();
+  bool send_rest() override;
   void accept_sources();
   std::optional<Message> receive_from(Source& source);
 
   SocketStream stream_;
+  // Guards the next two members: the listener's thread sends what send() could not send at once,
+  // because the thread that has called send() may wait for the effect of the message.
+  std::mutex sending_mutex_;
   std::vector<std::unique_ptr<OutgoingStream>> out_;  // by destination; null without a message
   std::vector<int> sending_;                          // the destinations with messages in flight
   FileDescriptor readable_;                           // an epoll instance of all sources

@@ -148,6 +148,21 @@ TEST(SocketTransport, DeliversMessagesOfClosedChannel) {
   });
 }
 
+// The sender calls nothing after send(), although its first message must wait for the connection.
+TEST(SocketTransport, SendNeedsNoFurtherCalls) {
+  run_groups(2, [](RankGroup& group, int rank) {
+    SocketTransport transport(group, {}, 0);
+    const auto channel = transport.make_message_channel();
+    for (int message = 0; message < 3; ++message) {
+      if (rank == 0) channel->send(1, std::vector<std::byte>(3 << 20, std::byte{5}));
+      Waiter waiter(transport.wait_policy());
+      for (std::optional<MessageChannel::Message> got; rank == 1 && !got; got = channel->poll())
+        waiter.pause("for the message");
+      group.gather_values(rank, "for the message");
+    }
+  });
+}
+
 // Sends `bytes` to the listener from a client of its own. Returns what the listener replies until
 // it closes the connection, or nullopt if it neither replies nor closes within `limit`.
 std::optional<std::size_t> reply_to(const SocketListener& listener,
