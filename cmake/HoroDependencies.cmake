@@ -1,8 +1,16 @@
 # Dependencies of the parts that are built. scripts/install_deps.sh installs them from packages; the build downloads nothing.
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
-set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings only
-find_package(MPI REQUIRED COMPONENTS CXX)
+add_library(horo_mpi INTERFACE)  # what the parts of the core link for MPI: nothing without it
+if(HORO_WITH_MPI)
+  set(MPI_CXX_SKIP_MPICXX ON)  # the C bindings only
+  find_package(MPI COMPONENTS CXX)
+  if(NOT MPI_CXX_FOUND)
+    message(FATAL_ERROR "MPI was not found: install libopenmpi-dev, name its folder in MPI_HOME, or configure with "
+                        "-DHORO_WITH_MPI=OFF for jobs without MPI")
+  endif()
+  target_link_libraries(horo_mpi INTERFACE MPI::MPI_CXX)
+endif()
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 if(HORO_BUILD_TRAIN)

@@ -5,6 +5,7 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo" FORCE)
 endif()
 
+option(HORO_WITH_MPI "Use MPI; without it, jobs have one rank, ranks in one process, or a horo::Bootstrap" ON)
 set(HORO_WITH_CUDA AUTO CACHE STRING "Find the CUDA toolkit, NCCL and cuDNN: AUTO, ON (required) or OFF")
 set_property(CACHE HORO_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(_default OFF)  # a project that contains horo asks for it
@@ -51,7 +52,7 @@ function(horo_require_parts option)
 endfunction()
 horo_require_parts(HORO_BUILD_TRAIN HORO_BUILD_OPS)
 horo_require_parts(HORO_BUILD_EXAMPLES HORO_BUILD_OPS HORO_BUILD_TRAIN HORO_BUILD_C)
-horo_require_parts(HORO_BUILD_TESTS HORO_BUILD_OPS HORO_BUILD_TRAIN HORO_BUILD_C HORO_BUILD_LAUNCHER HORO_BUILD_EXAMPLES)
+horo_require_parts(HORO_BUILD_TESTS HORO_WITH_MPI HORO_BUILD_OPS HORO_BUILD_TRAIN HORO_BUILD_C HORO_BUILD_LAUNCHER HORO_BUILD_EXAMPLES)
 
 # The oldest compilers that are tested (docs/guides/installing.md). find_package(horo) checks them, too.
 set(HORO_LEAST_GNU 12)

@@ -12,8 +12,8 @@ namespace horo {
 /// itself: processes of another launcher, or an MPI library that horo was not built for.
 /// horo/mpi_bootstrap.h makes one from a communicator of any MPI.
 struct Bootstrap {
-  int rank = 0;
-  int size = 1;
+  int rank = 0;  ///< of this process, 0 ... size - 1
+  int size = 1;  ///< the number of ranks of the job
   /// Copies `own` of every rank into `all`, in rank order. `own` has the same size on all ranks,
   /// and `all` has `size` times as many bytes. Collective. An exception ends init(), but the other
   /// ranks may then wait in their call.

@@ -137,9 +137,9 @@ HORO_C_EXPORT horo_status horo_init_communicator(const void* communicator, horo_
 /** How the ranks of a job find each other without MPI, or with an MPI that horo was not built for.
  * See horo/bootstrap.h. */
 typedef struct horo_bootstrap {
-  size_t size; /**< sizeof(horo_bootstrap) */
-  int rank;
-  int rank_count;
+  size_t size;    /**< sizeof(horo_bootstrap) */
+  int rank;       /**< of this process, 0 ... rank_count - 1 */
+  int rank_count; /**< of the job */
   /** Copies the `bytes` bytes at `own` of every rank to `all`, in rank order. Collective. Returns
    * 0, or another value for a failure, which ends horo_init_bootstrap(). */
   int (*allgather)(const void* own, size_t bytes, void* all, void* data);

@@ -99,7 +99,7 @@ bool agree_on_sockets(collectives::RankGroup& group, Messages setting, bool allo
   return setting == Messages::kSockets || without_threads != wishes.end();
 }
 
-Context init_over_communicator(MPI_Comm communicator, InitInput input) {
+Context join_communicator(MPI_Comm communicator, InitInput input) {
   collectives::require_mpi_of_build();
   if (std::string warning = collectives::warning_of_mpi_version(); !warning.empty())
     input.environment.warnings.push_back(std::move(warning));
@@ -133,14 +133,14 @@ Context init_over_communicator(MPI_Comm communicator, InitInput input) {
 bool is_mpi_in_use() { return mpi_is_running(); }
 
 Context init_over_mpi(InitInput input) {
-  return init_over_communicator(MPI_COMM_WORLD, std::move(input));
+  return join_communicator(MPI_COMM_WORLD, std::move(input));
 }
 
 Context init(MPI_Comm communicator, const InitOptions& options) {
   HORO_CHECK(mpi_is_running(), "horo::init(communicator): MPI is not initialised");
   const std::vector<std::string> entries = process_environment();
   return join_or_record(entries, [&] {
-    return init_over_communicator(communicator, {entries, parse_environment(entries), options});
+    return join_communicator(communicator, {entries, parse_environment(entries), options});
   });
 }
 

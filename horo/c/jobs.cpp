@@ -7,7 +7,6 @@
 #include "horo/c/objects.h"
 #include "horo/c/status.h"
 #include "horo/c/values.h"
-#include "horo/mpi.h"
 
 using horo::c::guarded;
 using horo::c::required;
@@ -32,15 +31,6 @@ horo_status horo_init(horo_context** context) {
   return guarded([&] {
     horo_context*& result = required(context, "horo_init", "context");
     result = new horo_context{horo::init()};
-  });
-}
-
-horo_status horo_init_communicator(const void* communicator, horo_context** context) {
-  return guarded([&] {
-    const auto& comm = required(static_cast<const MPI_Comm*>(communicator),
-                                "horo_init_communicator", "communicator");
-    horo_context*& result = required(context, "horo_init_communicator", "context");
-    result = new horo_context{horo::init(comm)};
   });
 }
 
