@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <optional>
@@ -23,6 +24,8 @@ namespace {
 
 using horo::Context;
 using horo::TensorView;
+
+constexpr int kSpawned = 2;  // processes
 
 std::vector<float> data(100000, 1.0f);  // outlives the operations that main() leaves in flight
 
@@ -144,6 +147,47 @@ void own_bootstrap() {
   attempt([&] { use_all(ctx); });
   attempt(
       [] { Context wrong = horo::init(horo::Bootstrap{.rank = 2, .size = 2, .allgather = {}}); });
+}
+
+// Jobs of the spawned processes with their parents, and of each group alone.
+void use_with_relatives(MPI_Comm relatives, bool is_child) {
+  MPI_Comm all = MPI_COMM_NULL;
+  MPI_Intercomm_merge(relatives, is_child, &all);
+  int size = 0, own_size = 0;
+  MPI_Comm_size(all, &size);
+  MPI_Comm_size(MPI_COMM_WORLD, &own_size);
+  attempt([&] {
+    Context ctx = horo::init(all);
+    if (ctx.size() != size || size <= own_size) say("WRONG SIZE");
+    use_all(ctx);
+  });
+  attempt([] {
+    Context ctx = horo::init();
+    use_all(ctx);
+  });
+  MPI_Comm_free(&all);
+  MPI_Comm_disconnect(&relatives);
+  MPI_Finalize();
+}
+
+void spawn() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
+  char scenario[] = "spawned";
+  char* arguments[] = {scenario, nullptr};
+  MPI_Comm children = MPI_COMM_NULL;
+  MPI_Comm_spawn(program.c_str(), arguments, kSpawned, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
+                 MPI_ERRCODES_IGNORE);
+  use_with_relatives(children, false);
+}
+
+void spawned() {
+  int provided = MPI_THREAD_SINGLE;
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
+  MPI_Comm parents = MPI_COMM_NULL;
+  MPI_Comm_get_parent(&parents);
+  use_with_relatives(parents, true);
 }
 
 // Calls MPI_Finalize while the context still exists, as happens when main()'s objects outlive that
@@ -279,6 +323,8 @@ const std::map<std::string, std::function<void()>> scenarios = {
     {"serialized_other_thread", [] { init_on_other_thread(MPI_THREAD_SERIALIZED); }},
     {"finalize_at_low_level", finalize_at_low_level},
     {"mixed_levels", mixed_levels},
+    {"spawn", spawn},
+    {"spawned", spawned},
     {"own_bootstrap", own_bootstrap},
     {"multiple", [] { init_at_level(MPI_THREAD_MULTIPLE); }},
     {"finalize_first", finalize_first},

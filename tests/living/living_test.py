@@ -136,6 +136,15 @@ def check_level_variable(mpirun, job):
     return report("OMPI_MPI_THREAD_LEVEL=3", problems, output)
 
 
+def check_spawned(mpirun, job, ranks):
+    """Each parent and each of the two children joins a job of all, and a job of its own group."""
+    code, output = run([mpirun, "-n", str(ranks), job, "spawn"])
+    problems = [] if code == 0 and "WRONG" not in output else [f"exit code {code}"]
+    if output.count("allowed") != 2 * (ranks + 2):
+        problems.append(f"{output.count('allowed')} jobs")
+    return report(f"{ranks} ranks that spawn two", problems, output)
+
+
 def check_messages(mpirun, job):
     """HORO_MESSAGES selects what carries messages, and must be the same on all ranks."""
     results = []
@@ -250,7 +259,7 @@ def checks_with_open_mpi(mpirun, job, other_mpi):
     checks += [partial(check_end_in_init, mpirun, job, scenario, ranks)
                for scenario, ranks in (("exit_before_init", 2), ("exit_before_init", 4), ("loop_before_init", 2))]
     checks += [partial(check_never_init, mpirun, job), partial(check_level_variable, mpirun, job),
-               partial(check_messages, mpirun, job),
+               partial(check_messages, mpirun, job), *(partial(check_spawned, mpirun, job, ranks) for ranks in (1, 2)),
                partial(check_other_name, mpirun, job, other_mpi), partial(check_other_version, mpirun, job, other_mpi),
                partial(check_openmp, mpirun, job),
                partial(check_variables, job)]
