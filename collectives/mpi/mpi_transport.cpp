@@ -14,7 +14,6 @@
 #include "collectives/mpi/message_pieces.h"
 #include "collectives/mpi/mpi_collectives.h"
 #include "collectives/mpi/mpi_point_to_point.h"
-#include "collectives/node_memory/node_region.h"
 #include "horo/base/error.h"
 #include "horo/base/text/log.h"
 #include "horo/base/text/quantity.h"
@@ -120,13 +119,6 @@ void MpiMessageChannel::reap() {
 
 namespace {
 
-// The constructor of MpiTransport waits for other ranks before the abort signal exists. These waits
-// therefore check no signal.
-WaitPolicy without_abort(WaitPolicy policy) {
-  policy.abort = nullptr;
-  return policy;
-}
-
 MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
   int provided = MPI_THREAD_SINGLE;
   HORO_MPI(MPI_Query_thread(&provided));
@@ -148,27 +140,16 @@ MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {
 }  // namespace
 
 MpiTransport::MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node)
-    : policy_(without_abort(policy)),
-      all_(duplicate_checked(comm, policy_), policy_),
-      topology_(gather_topology(all_, first_rank_on_node(all_.comm(), policy_), processor_name(),
-                                ranks_per_node)),
-      node_(split_by_node(all_.comm(), topology_), policy_),
-      abort_region_(NodeRegion::create(node_, sizeof(AbortSignal))),
-      abort_signal_(reinterpret_cast<AbortSignal*>(abort_region_->bytes().data())) {
-  policy_.abort = abort_signal_;
+    : ProcessTransport(policy), all_(duplicate_checked(comm, policy_), policy_) {
+  topology_ = gather_topology(all_, first_rank_on_node(all_.comm(), policy_), processor_name(),
+                              ranks_per_node);
+  node_.emplace(split_by_node(all_.comm(), topology_), policy_);
+  share_abort_signal();
 }
 
 MpiTransport::MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology)
-    : policy_(parent.policy_),
-      all_(std::move(comm), policy_),
-      topology_(std::move(topology)),
-      node_(split_by_node(all_.comm(), topology_), policy_),
-      abort_region_(parent.abort_region_),
-      abort_signal_(parent.abort_signal_) {}
-
-void MpiTransport::set_wait_policy(const WaitPolicy& policy) {
-  policy_ = policy;
-  policy_.abort = abort_signal_;
+    : ProcessTransport(parent, std::move(topology)), all_(std::move(comm), policy_) {
+  node_.emplace(split_by_node(all_.comm(), topology_), policy_);
 }
 
 std::unique_ptr<PointToPoint> MpiTransport::make_point_to_point() {
@@ -178,10 +159,6 @@ std::unique_ptr<PointToPoint> MpiTransport::make_point_to_point() {
 
 std::unique_ptr<MessageChannel> MpiTransport::make_message_channel() {
   return std::make_unique<MpiMessageChannel>(MpiComm::duplicate_of(all_.comm().get(), policy_));
-}
-
-std::unique_ptr<SharedRegion> MpiTransport::make_node_region(std::size_t bytes) {
-  return NodeRegion::create_on_nodes(all_, node_, topology_, bytes);
 }
 
 std::unique_ptr<Collectives> MpiTransport::make_reference_collectives() {
@@ -199,7 +176,5 @@ std::unique_ptr<Transport> MpiTransport::make_subset(const std::vector<int>& mem
   return std::unique_ptr<Transport>(
       new MpiTransport(*this, MpiComm(split), topology_.subset(members, number)));
 }
-
-void MpiTransport::abort(const char* text) noexcept { abort_signal_->raise(text); }
 
 }  // namespace horo::collectives

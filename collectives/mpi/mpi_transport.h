@@ -5,10 +5,11 @@
 #include <cstddef>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "collectives/mpi/mpi_group.h"
-#include "collectives/transport.h"
+#include "collectives/process_transport.h"
 #include "horo/base/topology.h"
 
 namespace horo::collectives {
@@ -45,44 +46,28 @@ class MpiMessageChannel : public MessageChannel {
 /// reference collectives have their own communicators, so different threads may use different
 /// objects. MPI must run with MPI_THREAD_MULTIPLE. The caller must destroy the transport and all
 /// objects that it has made before MPI_Finalize, in the same order on all ranks.
-class MpiTransport : public Transport {
+class MpiTransport : public ProcessTransport {
  public:
   /// Collective over `comm`. The constructor duplicates `comm` and does not use it afterwards. It
   /// copies `policy` and replaces its `abort` by a signal in memory that the ranks of the node
   /// share. MPI determines which ranks can share memory. See gather_topology() for
-  /// `ranks_per_node`. Throws InvalidArgument if MPI was
-  /// initialised with a lower thread level than MPI_THREAD_MULTIPLE.
+  /// `ranks_per_node`. Throws InvalidArgument if MPI was initialised with a lower thread level than
+  /// MPI_THREAD_MULTIPLE.
   MpiTransport(MPI_Comm comm, const WaitPolicy& policy, std::size_t ranks_per_node);
 
-  const Topology& topology() const override { return topology_; }
-  const WaitPolicy& wait_policy() const override { return policy_; }
-  std::shared_ptr<AbortSignal> abort_signal() const override {
-    return {abort_region_, abort_signal_};
-  }
-  /// Changes the wait policy of this transport and of the objects that it has made, except subsets.
-  /// `policy.abort` is replaced as in the constructor. During the call, no thread may use the
-  /// transport or these objects.
-  void set_wait_policy(const WaitPolicy& policy);
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;
-  std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override;
-  /// See Transport::abort(). The signal does not reach other nodes. Their ranks continue to wait
-  /// until a rank of their own node raises their signal, mpirun ends the job, or their waits time
-  /// out.
-  void abort(const char* text) noexcept override;
 
  private:
   // Makes a transport of some ranks of `parent`. `comm` connects these ranks.
   MpiTransport(const MpiTransport& parent, MpiComm comm, Topology topology);
+  RankGroup& all_ranks() override { return all_; }
+  RankGroup& ranks_of_node() override { return *node_; }
 
-  WaitPolicy policy_;
   MpiGroup all_;
-  Topology topology_;
-  MpiGroup node_;
-  std::shared_ptr<SharedRegion> abort_region_;  // shared with the transports of subsets
-  AbortSignal* abort_signal_ = nullptr;         // in abort_region_
+  std::optional<MpiGroup> node_;
 };
 
 }  // namespace horo::collectives

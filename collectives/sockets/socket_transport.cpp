@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "collectives/collectives.h"
-#include "collectives/node_memory/node_region.h"
 #include "collectives/sockets/socket_message_channel.h"
 #include "horo/base/hash.h"
 
@@ -29,14 +28,7 @@ std::shared_ptr<SocketMesh> make_mesh(RankGroup& ranks) {
   return mesh;
 }
 
-// The constructor waits for other ranks before the abort signal exists. These waits therefore check
-// no signal.
-WaitPolicy without_abort(WaitPolicy policy) {
-  policy.abort = nullptr;
-  return policy;
-}
-
-std::vector<int> all_ranks(const Topology& topology) {
+std::vector<int> every_rank_of(const Topology& topology) {
   std::vector<int> ranks(static_cast<std::size_t>(topology.size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
@@ -46,33 +38,22 @@ std::vector<int> all_ranks(const Topology& topology) {
 
 SocketTransport::SocketTransport(RankGroup& ranks, const WaitPolicy& policy,
                                  std::size_t ranks_per_node)
-    : policy_(without_abort(policy)),
-      mesh_(make_mesh(ranks)),
-      topology_(
-          gather_topology(ranks, mesh_->listener.address().node_key, host_name(), ranks_per_node)),
-      control_(std::make_unique<SocketPointToPoint>(mesh_, topology_, next_stream(), policy_)) {
-  all_.emplace(*control_, all_ranks(topology_));
-  node_.emplace(*control_, topology_.ranks_of(topology_.node));
-  abort_region_ = NodeRegion::create(*node_, sizeof(AbortSignal));
-  abort_signal_ = reinterpret_cast<AbortSignal*>(abort_region_->bytes().data());
-  policy_.abort = abort_signal_;
+    : ProcessTransport(policy), mesh_(make_mesh(ranks)) {
+  topology_ =
+      gather_topology(ranks, mesh_->listener.address().node_key, host_name(), ranks_per_node);
+  make_groups();
+  share_abort_signal();
 }
 
 SocketTransport::SocketTransport(const SocketTransport& parent, Topology topology, std::uint64_t id)
-    : policy_(parent.policy_),
-      mesh_(parent.mesh_),
-      topology_(std::move(topology)),
-      id_(id),
-      control_(std::make_unique<SocketPointToPoint>(mesh_, topology_, next_stream(), policy_)),
-      abort_region_(parent.abort_region_),
-      abort_signal_(parent.abort_signal_) {
-  all_.emplace(*control_, all_ranks(topology_));
-  node_.emplace(*control_, topology_.ranks_of(topology_.node));
+    : ProcessTransport(parent, std::move(topology)), mesh_(parent.mesh_), id_(id) {
+  make_groups();
 }
 
-void SocketTransport::set_wait_policy(const WaitPolicy& policy) {
-  policy_ = policy;
-  policy_.abort = abort_signal_;
+void SocketTransport::make_groups() {
+  control_ = std::make_unique<SocketPointToPoint>(mesh_, topology_, next_stream(), policy_);
+  all_.emplace(*control_, every_rank_of(topology_));
+  node_.emplace(*control_, topology_.ranks_of(topology_.node));
 }
 
 StreamId SocketTransport::next_stream() { return Hash().add(id_).add(objects_++).value(); }
@@ -85,10 +66,6 @@ std::unique_ptr<MessageChannel> SocketTransport::make_message_channel() {
   return std::make_unique<SocketMessageChannel>(mesh_, topology_, next_stream());
 }
 
-std::unique_ptr<SharedRegion> SocketTransport::make_node_region(std::size_t bytes) {
-  return NodeRegion::create_on_nodes(*all_, *node_, topology_, bytes);
-}
-
 std::unique_ptr<Collectives> SocketTransport::make_reference_collectives() { return nullptr; }
 
 // Ranks that are not members also take the number of the subset.
@@ -99,7 +76,5 @@ std::unique_ptr<Transport> SocketTransport::make_subset(const std::vector<int>& 
   return std::unique_ptr<Transport>(
       new SocketTransport(*this, topology_.subset(members, number), id));
 }
-
-void SocketTransport::abort(const char* text) noexcept { abort_signal_->raise(text); }
 
 }  // namespace horo::collectives

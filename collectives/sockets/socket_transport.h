@@ -3,17 +3,16 @@
 #include <memory>
 #include <optional>
 
-#include "collectives/rank_group.h"
+#include "collectives/process_transport.h"
 #include "collectives/sockets/socket_mesh.h"
 #include "collectives/sockets/socket_point_to_point.h"
-#include "collectives/transport.h"
 
 namespace horo::collectives {
 
 /// The transport between processes that are connected by horo's own sockets: Unix sockets on one
 /// node, TCP between nodes. Each object has connections of its own, one per direction and peer,
 /// which are opened when they are first used. Ranks share memory as with MpiTransport.
-class SocketTransport : public Transport {
+class SocketTransport : public ProcessTransport {
  public:
   /// Collective over `ranks`, through which the ranks exchange their addresses. The transport does
   /// not use `ranks` afterwards. Copies `policy` and replaces its `abort` by a signal in memory
@@ -22,39 +21,25 @@ class SocketTransport : public Transport {
   /// sockets.
   SocketTransport(RankGroup& ranks, const WaitPolicy& policy, std::size_t ranks_per_node);
 
-  const Topology& topology() const override { return topology_; }
-  const WaitPolicy& wait_policy() const override { return policy_; }
-  std::shared_ptr<AbortSignal> abort_signal() const override {
-    return {abort_region_, abort_signal_};
-  }
-  /// Changes the wait policy of this transport and of the objects that it has made, except subsets.
-  /// `policy.abort` is replaced as in the constructor. During the call, no thread may use the
-  /// transport or these objects.
-  void set_wait_policy(const WaitPolicy& policy);
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;
-  std::unique_ptr<SharedRegion> make_node_region(std::size_t bytes) override;
   std::unique_ptr<Collectives> make_reference_collectives() override;
   std::unique_ptr<Transport> make_subset(const std::vector<int>& members, int number) override;
-  /// See Transport::abort(). The signal does not reach other nodes. Their ranks continue to wait
-  /// until a rank of their own node raises their signal or their waits time out.
-  void abort(const char* text) noexcept override;
 
  private:
   // Makes a transport of some ranks of `parent`.
   SocketTransport(const SocketTransport& parent, Topology topology, std::uint64_t id);
+  RankGroup& all_ranks() override { return *all_; }
+  RankGroup& ranks_of_node() override { return *node_; }
+  void make_groups();
   StreamId next_stream();
 
-  WaitPolicy policy_;
   std::shared_ptr<SocketMesh> mesh_;
-  Topology topology_;
   // The number of this transport, and of the objects that it has made. All ranks make objects in
   // the same order, so equal numbers identify the same object.
   std::uint64_t id_ = 0, objects_ = 0;
   std::unique_ptr<SocketPointToPoint> control_;  // of the groups
   std::optional<PeerGroup> all_, node_;
-  std::shared_ptr<SharedRegion> abort_region_;  // shared with the transports of subsets
-  AbortSignal* abort_signal_ = nullptr;         // in abort_region_
 };
 
 }  // namespace horo::collectives
