@@ -20,17 +20,18 @@ from .job import MAX as Max
 from .job import MIN as Min
 from .job import PRODUCT as Product
 from .job import SUM as Sum
-from .job import Context, Handle, StepReport, join_job
+from .job import Bootstrap, Context, Handle, StepReport, join_job
 
 __version__ = LIBRARY.horo_version().decode()
 _job = None
 
 
-def init(communicator=None):
-    """Joins the job that mpirun or hororun started, and returns its Context. Collective. Later calls return the same one."""
+def init(communicator=None, bootstrap=None):
+    """Joins the job that mpirun or hororun started, and returns its Context. With `bootstrap`, a Bootstrap, no MPI is needed.
+    Collective. Later calls return the same one."""
     global _job
     if _job is None:
-        _job = join_job(communicator)
+        _job = join_job(communicator, bootstrap)
         atexit.register(_leave)
     return _job
 

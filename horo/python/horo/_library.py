@@ -64,10 +64,19 @@ class StepReport(ctypes.Structure):
                 ("non_finite_index", c_size_t)]
 
 
+# (own, bytes, all, data); 0 is success.
+ALLGATHER = ctypes.CFUNCTYPE(c_int, c_void_p, c_size_t, c_void_p, c_void_p)
+
+
+class BootstrapOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("rank", c_int), ("rank_count", c_int), ("allgather", ALLGATHER), ("data", c_void_p)]
+
+
 # function: the types of its arguments. These functions return horo_status.
 _CHECKED = {
     "horo_init": [POINTER(c_void_p)],
     "horo_init_communicator": [c_void_p, POINTER(c_void_p)],
+    "horo_init_bootstrap": [POINTER(BootstrapOptions), POINTER(c_void_p)],
     "horo_shutdown": [c_void_p],
     "horo_process_set_create": [c_void_p, POINTER(c_int), c_size_t, POINTER(c_void_p)],
     "horo_barrier": [c_void_p, c_char_p],

@@ -7,7 +7,7 @@ import pickle
 import sys
 
 from . import _library, _tensors
-from ._library import LIBRARY, InvalidArgument, created, encoded
+from ._library import ALLGATHER, LIBRARY, BootstrapOptions, HoroError, InvalidArgument, created, encoded
 
 # Reduction operations, with the values of horo_reduce_op.
 AVERAGE, SUM, MIN, MAX, PRODUCT, ADASUM = range(6)
@@ -300,13 +300,41 @@ def current_stream():
     return torch.cuda.current_stream().cuda_stream if torch is not None else None
 
 
-def join_job(communicator=None):
+Bootstrap = collections.namedtuple("Bootstrap", "rank size allgather")
+Bootstrap.__doc__ = """How the processes of a job find each other without MPI: the rank and the number of this process, and a function
+allgather(own) that takes bytes and returns a list of the bytes of all ranks, in rank order. init() calls it a few times."""
+
+
+def join_job(communicator=None, bootstrap=None):
     """Joins the job that mpirun or hororun started; alone, a job of one rank. `communicator`: of mpi4py, in place of all ranks.
-    Collective."""
+    `bootstrap`: a Bootstrap, in place of MPI. Collective."""
+    if bootstrap is not None:
+        return _join_without_mpi(bootstrap)
     if communicator is None:
         return Context(created(LIBRARY.horo_init))
     from mpi4py import MPI
     return Context(created(LIBRARY.horo_init_communicator, MPI._addressof(communicator)))
+
+
+def _join_without_mpi(bootstrap):
+    errors = []
+
+    def allgather(own, count, all_ranks, _data):
+        try:
+            gathered = b"".join(bootstrap.allgather(ctypes.string_at(own, count)))
+            if len(gathered) != count * bootstrap.size:
+                raise InvalidArgument(f"allgather returned {len(gathered)} bytes in place of {bootstrap.size} times {count}")
+            ctypes.memmove(all_ranks, gathered, len(gathered))
+            return 0
+        except Exception as error:  # no exception may pass through the C library
+            errors.append(error)
+            return 1
+
+    options = BootstrapOptions(ctypes.sizeof(BootstrapOptions), bootstrap.rank, bootstrap.size, ALLGATHER(allgather), None)
+    try:
+        return Context(created(LIBRARY.horo_init_bootstrap, options))
+    except HoroError as error:
+        raise error from (errors[0] if errors else None)
 
 
 StepReport = collections.namedtuple("StepReport", "total_weight norm was_clipped is_finite non_finite_rank non_finite_gradient "

@@ -28,6 +28,19 @@ def __getattr__(name):
     return getattr(horo, name)
 
 
+def bootstrap(group=None):
+    """The ranks of a process group of torch.distributed, for horo.init(bootstrap=...) in programs that torchrun starts. The group may
+    be destroyed after horo.init()."""
+    import torch.distributed as dist
+
+    def allgather(own):
+        parts = [None] * dist.get_world_size(group)
+        dist.all_gather_object(parts, own, group)
+        return parts
+
+    return horo.Bootstrap(dist.get_rank(group), dist.get_world_size(group), allgather)
+
+
 def _slots(context, parameters):
     """A tensor like each parameter, in memory that the ranks of a node share; on a GPU, in its memory. And what owns it."""
     if any(parameter.is_cuda for parameter in parameters):
