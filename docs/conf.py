@@ -27,7 +27,7 @@ exclude_patterns = ["build", ".*"]
 nitpicky = True
 # Names of other libraries and of what the public headers only declare.
 nitpick_ignore_regex = [("c(pp)?:identifier", name) for name in (
-    r"(std|torch|at|::torch)\b.*", r"(DL|kDL|MPI_)\w+", r"horo(::(ops|device|libtorch|testing|plan|coordinator))?",
+    r"(std|torch|at|::torch)\b.*", r"(DL|kDL|MPI_|horo_)\w+", r"horo(::(ops|device|libtorch|testing|plan|coordinator|cxx17))?",
     r"(Convolution|InnerProduct)Shape|ImageBatch|Stage|(Weighted|Pool)Operation|device_kernels.*|(Device)?Backend",
     r"StepRequests|UpdateMethod|LossScal\w+|JobBottlenecks|Clock::.*|SIGTERM",
     r"u?int\d+_t|size_t", r"(coordinator|plan|device|detail)(::.*)?", r"Impl|Runtime|DataTypeOf.*")]
@@ -142,7 +142,7 @@ def mark_rows(_app, doctree):
 
 def resolve(_app, _environment, reference, contents):
     """Doxygen makes names of headers links to their sources, which the site does not have: leaves the names."""
-    return contents if reference.get("reftarget", "").endswith("_8h_source") else None
+    return contents if reference.get("reftarget", "").endswith(("_8h", "_8h_source")) else None
 
 
 def prepare_docstring(_app, kind, name, _object, _options, lines):

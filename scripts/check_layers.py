@@ -73,7 +73,7 @@ class Tree:
         exported = self.exported_headers()
         self.exported_base = {header for header in exported if header.startswith("horo/base/")}
         self.public = {header for header in exported if not header.startswith("horo/base/")}
-        self.public |= {"horo/horo.h", "horo/mpi.h", "horo/testing.h", "horo/horo_c.h", "horo/dlpack.h"}
+        self.public |= {"horo/horo.h", "horo/mpi.h", "horo/testing.h", "horo/horo_c.h", "horo/horo_cxx17.h", "horo/dlpack.h"}
 
     def exported_headers(self):
         path = self.root / "horo/horo.h"
