@@ -302,6 +302,9 @@ class Texts(unittest.TestCase):
         self.assertGreater(len(quoted), 80)
         self.assertEqual([message for message in quoted if not messages.is_in(message, texts)], [])
 
+    def test_every_error_message_has_check_and_cure(self):
+        self.assertEqual(messages.without_remedy(text_of("docs/reference/errors.md")), [])
+
 
 class SelfTest(unittest.TestCase):
     """Tests that each check finds errors."""
@@ -384,6 +387,11 @@ class SelfTest(unittest.TestCase):
     def test_quoted_messages_come_from_headings_and_first_cells(self):
         page = "### `a is b`\n- `c`\n| Message | Cure |\n| `d ... e` | `f` |\n| 75 | `g` |\n"
         self.assertEqual(messages.quoted_in(page), ["a is b", "d ... e"])
+
+    def test_messages_without_check_or_cure_are_found(self):
+        page = ("### `a`\n- why\n- *Check*: x\n- *Cure*: y\n### `b`\n- *Check*: x\n## T\n*Check*: x\n| Message | Cure |\n|---|---|\n| `c` | y |\n"
+                "## U\n| Message | Cure |\n|---|---|\n| `d` | y |\n| `e` | |\n")
+        self.assertEqual(messages.without_remedy(page), ["b", "U", "e"])
 
     def test_messages_missing_in_sources_are_found(self):
         texts = ['throw Error(fmt::format("rank {} waited "\n  "for {}"', "other"]

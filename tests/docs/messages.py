@@ -11,6 +11,17 @@ def quoted_in(page):
     return re.findall(r"^(?:### |\| )`(.+?)`(?: \|.*)?$", page, re.MULTILINE)
 
 
+def without_remedy(page):
+    """Returns the headings of messages without check or cure, of tables without check, and the messages in tables without cure."""
+    found = []
+    for heading, text in re.findall(r"^##+ (.+?)\n(.*?)(?=^##|\Z)", page, re.MULTILINE | re.DOTALL):
+        is_table = "| Message |" in text
+        if (heading.startswith("`") and not ("*Check*" in text and "*Cure*" in text)) or (is_table and "*Check*" not in text):
+            found.append(heading.strip("`"))
+        found += re.findall(r"^\| `(.+?)` \|\s*\|$", text, re.MULTILINE) if is_table else []
+    return found
+
+
 def literal_texts(source):
     """Returns the text of every source file, with adjacent string literals joined."""
     texts = []
