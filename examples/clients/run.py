@@ -96,7 +96,7 @@ class Apt:
                     self.make_lists()
                 self.apt_get("source", "--download-only", "--tar-only", package)
             except Failure as error:
-                raise Absent(str(error)) from error
+                raise Absent(f"no package server has the sources of {package}, or none answers: {error}") from error
             found = sorted(self.folder.glob(f"{package}_*.orig.tar.*"))
         return found[-1]
 
