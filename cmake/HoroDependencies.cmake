@@ -26,6 +26,9 @@ if(HORO_BUILD_OPS)
   find_package(JPEG)  # optional
 endif()
 if(HORO_BUILD_LAUNCHER OR HORO_BUILD_EXAMPLES)
+  if(POLICY CMP0167)  # CMake 3.30 and later: Boost itself brings the files for find_package
+    cmake_policy(SET CMP0167 NEW)
+  endif()
   find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 endif()
 

@@ -83,6 +83,10 @@ class CommandLines(unittest.TestCase):
         self.assert_rejected("quickstart.sh", ["--data", "/no/such"], "there is no such directory")
         self.assert_rejected("quickstart.sh", ["--build-dir", "/no/such"], "CMake has not configured it")
 
+    def test_compiler_matrix_rejects_missing_compilers(self):
+        self.assert_rejected("compiler_matrix.py", ["--compiler", "gcc"], "'gcc' is not C,CXX")
+        self.assert_rejected("compiler_matrix.py", ["--compiler", "sh,no-such-g++"], "there is no program no-such-g++")
+
     def test_bundle_rejects_other_archives(self):
         self.assert_rejected("make_gpu_bundle.sh", ["--out", "deps.zip"], "must end in .tar.gz")
 
