@@ -48,7 +48,7 @@ LAUNCHER_MAY_ALSO |= {f"horo/flight_recorder/{name}.h" for name in ("flight_dire
 
 # system header: where it may be included
 SYSTEM_HEADERS = [
-    (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/mpi\.h$|tests/|examples/")),
+    (re.compile(r"mpi\.h$"), re.compile(r"collectives/mpi/|horo/mpi(_bootstrap)?\.h$|tests/|examples/")),
     (re.compile(r"(cudnn|cublas)[A-Za-z0-9_]*\.h$"), re.compile(r"ops/backend/cuda/|tests/")),
     (re.compile(r"nccl\.h$"), re.compile(r"collectives/nccl/|tests/|.*\.cuh?$")),
     (re.compile(r"(cuda_runtime|cuda_runtime_api|cuda)\.h$"),

@@ -87,7 +87,8 @@ def public_headers(root):
     root = Path(root)
     included = {header for file in ("horo/horo.h", "horo/adapters/torch/torch.h")
                 for header in re.findall(r'^#include "([^"]+)"', (root / file).read_text(), re.MULTILINE)}
-    return included | {f"horo/{file.name}" for file in (root / "horo").glob("*.h")} - {"horo/horo.h", "horo/phase.h"}
+    others = {"horo/horo.h", "horo/phase.h", "horo/init_steps.h"}  # which include, forward or are internal
+    return included | {f"horo/{file.name}" for file in (root / "horo").glob("*.h")} - others
 
 
 def pages_of(root):
