@@ -4,9 +4,8 @@
 /// The interface for programs in C++17. Every function calls the function of horo_c.h that has the
 /// same purpose, so programs link libhoro_c only. Classes, functions and options have the names of
 /// the C++20 interface (horo/horo.h). Its headers describe which calls are collective, how ranks
-/// match operations by name, and which errors which rank gets. A program that declares
-/// `namespace hv = horo::cxx17;` changes it to `namespace hv = horo;` when it moves to C++20;
-/// docs/guides/c_api.md lists the other differences.
+/// match operations by name, and which errors which rank gets. docs/guides/c_api.md lists what a
+/// program changes when it moves to C++20.
 ///
 /// Errors are exceptions. Objects are move-only and free what they own. The program must destroy
 /// GradientSyncs, Arenas and TraceScopes before the Context from which they were made.
