@@ -22,7 +22,7 @@ version = release = re.search(r"project\(horo VERSION (\S+)", (ROOT / "CMakeList
 
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx_copybutton"]
 root_doc = "README"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**.md"]
+include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**.md", "examples/**/README.md"]
 exclude_patterns = ["build", ".*"]
 nitpicky = True
 # Names of other libraries and of what the public headers only declare.
