@@ -61,7 +61,7 @@ Context init_over_bootstrap(const Bootstrap& bootstrap, InitInput input) {
 // be a temporary object.
 Context init_from_environment(InitInput input) {
   if (is_mpi_in_use() || is_started_by_launcher(input.entries))
-    return init_over_mpi(std::move(input));
+    return join_mpi_world(std::move(input));
   const std::string warning = warning_of_step_without_mpi(input.entries);
   if (!warning.empty()) log_warning("{}", warning);
   collectives::InProcessJob::Options alone;

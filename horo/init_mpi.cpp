@@ -132,7 +132,7 @@ Context join_communicator(MPI_Comm communicator, InitInput input) {
 
 bool is_mpi_in_use() { return mpi_is_running(); }
 
-Context init_over_mpi(InitInput input) {
+Context join_mpi_world(InitInput input) {
   return join_communicator(MPI_COMM_WORLD, std::move(input));
 }
 

@@ -62,7 +62,7 @@ std::string host_name();
 /// Whether MPI is initialised and not finalised. False in builds without MPI.
 bool is_mpi_in_use();
 /// Joins the job of all processes of MPI. Throws CommunicationError in builds without MPI.
-Context init_over_mpi(InitInput input);
+Context join_mpi_world(InitInput input);
 
 /// If init() fails, the rank may not have a flight recorder yet. This function therefore makes a
 /// recorder for the error, which hororun reads.

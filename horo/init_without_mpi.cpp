@@ -6,7 +6,7 @@ namespace horo {
 
 bool is_mpi_in_use() { return false; }
 
-Context init_over_mpi(InitInput) {
+Context join_mpi_world(InitInput) {
   throw CommunicationError(
       "a launcher of MPI started this process, and this horo was built without MPI: build it with "
       "-DHORO_WITH_MPI=ON, or call horo::init(bootstrap)");

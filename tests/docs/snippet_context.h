@@ -12,6 +12,7 @@
 #include <exception>
 #include <memory>
 #include <memory_resource>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,6 +48,7 @@ extern horo::ops::Tensor images, logits_gradient;
 void mark_ready(const horo::ops::Parameter&);
 extern horo::ops::Sequential model;
 void forward_backward();
+void gather_over_own_network(std::span<const std::byte> own, std::span<std::byte> all);
 
 std::vector<std::byte> read_file(const std::string& path);
 extern std::vector<horo::NamedTensor> gradients, parameters, state;

@@ -17,9 +17,9 @@ class Files:
 
     def allgather(self, own):
         self.calls += 1
-        part = self.folder / f"{self.calls}.{self.rank}"
-        part.with_suffix(".new").write_bytes(own)
-        part.with_suffix(".new").rename(part.with_suffix(f".{self.rank}"))
+        new = self.folder / f"new.{self.calls}.{self.rank}"
+        new.write_bytes(own)
+        new.rename(self.folder / f"{self.calls}.{self.rank}")  # complete when the others see it
         parts = [self.folder / f"{self.calls}.{rank}" for rank in range(RANKS)]
         while not all(part.exists() for part in parts):
             time.sleep(0.001)
@@ -68,7 +68,11 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         ranks = [subprocess.Popen([sys.executable, __file__, *sys.argv[1:], "--rank", folder, str(rank)],
                                   env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(RANKS)]
-        return max(abs(rank.wait(timeout=100)) for rank in ranks)
+        while any(rank.poll() is None for rank in ranks) and not any(rank.poll() for rank in ranks):
+            time.sleep(0.01)
+        for rank in ranks:  # those that wait for a rank that has failed
+            rank.terminate()
+        return max(abs(rank.wait()) for rank in ranks)
 
 
 if __name__ == "__main__":
