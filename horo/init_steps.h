@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/rank_group.h"
 #include "collectives/transport.h"
 #include "horo/base/environment.h"
 #include "horo/context.h"

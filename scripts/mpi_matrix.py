@@ -58,7 +58,7 @@ class Mpi:
     def __init__(self, name, prefix, build):
         self.name, self.prefix, self.build = name, prefix, build / name
         # Ranks are not bound, so that they may outnumber cores.
-        self.environment = {**os.environ, **mpi_prefix.environment_of(prefix), "OMP_NUM_THREADS": "1",
+        self.environment = {**os.environ, **mpi_prefix.environment_of(prefix), "OMP_NUM_THREADS": "1", "GTEST_COLOR": "no",
                             "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none",
                             "I_MPI_PIN": "0"}
 
