@@ -5,13 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <thread>
 #include <vector>
 
 #include "collectives/mpi/mpi_point_to_point.h"
 #include "collectives/ring/ring_collectives.h"
 #include "horo/base/error.h"
+#include "tests/collectives/contract/channel_checks.h"
 
 namespace horo::collectives {
 namespace {
@@ -39,30 +39,7 @@ TEST(MpiTransport, TopologyFollowsEmulatedNodes) {
 
 TEST(MpiTransport, ChannelsDeliverMessagesInOrder) {
   MpiTransport transport(MPI_COMM_WORLD, {}, 0);
-  const auto channel = transport.make_message_channel();
-  const auto other = transport.make_message_channel();  // must receive nothing
-  const int size = channel->size();
-  constexpr std::size_t kMessages = 50;
-  for (std::size_t i = 0; i < kMessages; ++i)
-    for (int to = 0; to < size; ++to)
-      channel->send(to, std::vector<std::byte>(
-                            i * i * 7, static_cast<std::byte>(channel->rank() * 16 + int(i) % 16)));
-  std::vector<std::size_t> received(static_cast<std::size_t>(size), 0);
-  Waiter waiter(transport.wait_policy());
-  while (std::accumulate(received.begin(), received.end(), std::size_t{0}) <
-         kMessages * received.size()) {
-    const auto message = channel->poll();
-    if (!message) {
-      waiter.pause("for messages");
-      continue;
-    }
-    const std::size_t i = received[static_cast<std::size_t>(message->source)]++;
-    ASSERT_EQ(message->bytes.size(), i * i * 7);
-    if (i > 0) {
-      ASSERT_EQ(message->bytes[0], static_cast<std::byte>(message->source * 16 + int(i) % 16));
-    }
-  }
-  EXPECT_FALSE(other->poll().has_value());
+  check_channels(transport, 7);
 }
 
 TEST(MpiTransport, ThreadsUseSeparateChannels) {
