@@ -13,6 +13,11 @@
 
 namespace horo::collectives {
 
+/// What the first exchange of the ranks in horo::init() waits for; completes "waited 5 min ...".
+inline constexpr std::string_view kWaitForAllRanks =
+    "in horo::init() for ranks that have not called it or cannot be reached: check whether they "
+    "run, what they do before init(), and the network between the hosts";
+
 /// A group of ranks that exchange small messages while they set up a transport or shared memory.
 /// Only one thread at a time may use a group.
 class RankGroup {

@@ -76,27 +76,27 @@ StartingJob starting_job(MPI_Comm communicator, const std::vector<std::string>& 
 // The settings of the ranks are compared here, although init() compares all settings later, because
 // this comparison needs a transport.
 bool agree_on_sockets(collectives::RankGroup& group, Messages setting, bool allows_threads) {
-  struct Wish {
+  struct OfRank {
     Messages messages{};
     bool allows_threads = false;
   };
-  const std::vector<Wish> wishes = group.gather_values(
-      Wish{setting, allows_threads}, "for all ranks to agree on what carries their messages");
+  const std::vector<OfRank> ranks = group.gather_values(
+      OfRank{setting, allows_threads}, "for all ranks to agree on what carries their messages");
   const auto other = std::ranges::find_if(
-      wishes, [&](const Wish& wish) { return wish.messages != wishes.front().messages; });
-  if (other != wishes.end())
+      ranks, [&](const OfRank& rank) { return rank.messages != ranks.front().messages; });
+  if (other != ranks.end())
     throw MismatchError(fmt::format(
         "the settings of the ranks differ: HORO_MESSAGES={} on rank 0, HORO_MESSAGES={} on rank "
         "{}; pass the same value to every rank (hororun --env does)",
-        name_of(wishes.front().messages), name_of(other->messages), other - wishes.begin()));
+        name_of(ranks.front().messages), name_of(other->messages), other - ranks.begin()));
   const auto without_threads =
-      std::ranges::find_if(wishes, [](const Wish& wish) { return !wish.allows_threads; });
-  if (setting == Messages::kMpi && without_threads != wishes.end())
+      std::ranges::find_if(ranks, [](const OfRank& rank) { return !rank.allows_threads; });
+  if (setting == Messages::kMpi && without_threads != ranks.end())
     throw InvalidArgument(fmt::format(
         "HORO_MESSAGES=mpi needs MPI_THREAD_MULTIPLE, and rank {} initialised MPI with a lower "
         "thread level: call MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...), or unset HORO_MESSAGES",
-        without_threads - wishes.begin()));
-  return setting == Messages::kSockets || without_threads != wishes.end();
+        without_threads - ranks.begin()));
+  return setting == Messages::kSockets || without_threads != ranks.end();
 }
 
 Context join_communicator(MPI_Comm communicator, InitInput input) {
@@ -112,11 +112,7 @@ Context join_communicator(MPI_Comm communicator, InitInput input) {
   // The group has a communicator of its own. This rank calls MPI on this thread only, until it
   // knows that all ranks may call it from other threads.
   collectives::MpiGroup group(
-      MpiComm::duplicate_of(communicator, policy,
-                            "in horo::init() for ranks that have not called it or cannot be "
-                            "reached: check whether they run, what they do before init(), and the "
-                            "network between the hosts"),
-      policy);
+      MpiComm::duplicate_of(communicator, policy, collectives::kWaitForAllRanks), policy);
   if (agree_on_sockets(group, settings.messages, session->mpi().allows_threads())) {
     session->use_mpi_only_in_init();
     return make_context(std::move(session), connect_over_sockets(group, settings),

@@ -125,10 +125,7 @@ MpiComm duplicate_checked(MPI_Comm comm, const WaitPolicy& policy) {
   HORO_CHECK(provided >= MPI_THREAD_MULTIPLE,
              "horo calls MPI from several threads: initialise it with "
              "MPI_Init_thread(..., MPI_THREAD_MULTIPLE, ...)");
-  return MpiComm::duplicate_of(comm, policy,
-                               "in horo::init() for ranks that have not called it or cannot be "
-                               "reached: check whether they run, what they do before init(), and "
-                               "the network between the hosts");
+  return MpiComm::duplicate_of(comm, policy, kWaitForAllRanks);
 }
 
 MpiComm split_by_node(const MpiComm& comm, const Topology& topology) {

@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 // The longest time for which the destructor waits for sends.
 constexpr auto kTimeForSends = 500ms;
 // The time between the failure of a connection and the error.
-constexpr auto kTimeToLearnCause = 2s;
+constexpr auto kTimeToReportCause = 2s;
 
 }  // namespace
 
@@ -102,7 +102,7 @@ bool SocketPointToPoint::test(Ticket ticket) {
     return true;
   }
   const Peer& peer = *peers_[static_cast<std::size_t>(transfer.peer)];
-  if (!peer.failure.empty() && Clock::now() - peer.failed_at > kTimeToLearnCause)
+  if (!peer.failure.empty() && Clock::now() - peer.failed_at > kTimeToReportCause)
     throw CommunicationError(fmt::format("{}: {}", stream_.describe(transfer.peer), peer.failure));
   return false;
 }

@@ -21,10 +21,7 @@ std::string host_name() {
 
 std::shared_ptr<SocketMesh> make_mesh(RankGroup& ranks) {
   auto mesh = std::make_shared<SocketMesh>();
-  mesh->address_of = ranks.gather_values(mesh->listener.address(),
-                                         "in horo::init() for ranks that have not called it or "
-                                         "cannot be reached: check whether they run, what they do "
-                                         "before init(), and the network between the hosts");
+  mesh->address_of = ranks.gather_values(mesh->listener.address(), kWaitForAllRanks);
   return mesh;
 }
 
