@@ -67,19 +67,17 @@ void initialise(std::size_t message_bytes) {
   sessions().is_mpi_ours = true;
 }
 
-// Whether this thread may call MPI while no other thread of the process does.
-bool may_call_mpi() {
+int thread_level() {
   int provided = MPI_THREAD_SINGLE;
-  int is_main = 0;
   HORO_MPI(MPI_Query_thread(&provided));
-  HORO_MPI(MPI_Is_thread_main(&is_main));
-  return provided >= MPI_THREAD_SERIALIZED || is_main != 0;
+  return provided;
 }
 
-bool is_level_multiple() {
-  int provided = MPI_THREAD_SINGLE;
-  HORO_MPI(MPI_Query_thread(&provided));
-  return provided >= MPI_THREAD_MULTIPLE;
+// Whether this thread may call MPI while no other thread of the process does.
+bool may_call_mpi() {
+  int is_main = 0;
+  HORO_MPI(MPI_Is_thread_main(&is_main));
+  return thread_level() >= MPI_THREAD_SERIALIZED || is_main != 0;
 }
 
 void check_thread() {
@@ -109,7 +107,7 @@ MpiSession::MpiSession(std::size_t message_bytes, const std::vector<std::string>
   require_mpi_of_build();
   if (!mpi_is_running()) initialise(message_bytes);
   check_thread();
-  allows_threads_ = is_level_multiple();
+  allows_threads_ = thread_level() >= MPI_THREAD_MULTIPLE;
   try {
     check_launch(environment);
   } catch (const CommunicationError&) {
