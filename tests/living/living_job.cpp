@@ -150,9 +150,9 @@ void own_bootstrap() {
 }
 
 // Jobs of the spawned processes with their parents, and of each group alone.
-void use_with_relatives(MPI_Comm relatives, bool is_child) {
+void use_with_spawned(MPI_Comm other_group, bool is_child) {
   MPI_Comm all = MPI_COMM_NULL;
-  MPI_Intercomm_merge(relatives, is_child, &all);
+  MPI_Intercomm_merge(other_group, is_child, &all);
   int size = 0, own_size = 0;
   MPI_Comm_size(all, &size);
   MPI_Comm_size(MPI_COMM_WORLD, &own_size);
@@ -166,7 +166,7 @@ void use_with_relatives(MPI_Comm relatives, bool is_child) {
     use_all(ctx);
   });
   MPI_Comm_free(&all);
-  MPI_Comm_disconnect(&relatives);
+  MPI_Comm_disconnect(&other_group);
   MPI_Finalize();
 }
 
@@ -179,7 +179,7 @@ void spawn() {
   MPI_Comm children = MPI_COMM_NULL;
   MPI_Comm_spawn(program.c_str(), arguments, kSpawned, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children,
                  MPI_ERRCODES_IGNORE);
-  use_with_relatives(children, false);
+  use_with_spawned(children, false);
 }
 
 void spawned() {
@@ -187,7 +187,7 @@ void spawned() {
   MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided);
   MPI_Comm parents = MPI_COMM_NULL;
   MPI_Comm_get_parent(&parents);
-  use_with_relatives(parents, true);
+  use_with_spawned(parents, true);
 }
 
 // Calls MPI_Finalize while the context still exists, as happens when main()'s objects outlive that
