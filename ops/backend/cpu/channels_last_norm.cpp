@@ -97,7 +97,10 @@ struct Normalise {
 
   template <typename Count>
   [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
-    const auto [x, addend, y, mean, factor, shift] = arrays;
+    // Not a structured binding: Clang before 16 does not accept one inside a simd loop.
+    const float *const x = arrays.x, *const addend = arrays.addend, *const mean = arrays.mean,
+                       *const factor = arrays.factor, *const shift = arrays.shift;
+    float* const y = arrays.y;
     for (std::size_t row = rows.first; row < rows.last; ++row) {
       const std::size_t at = row * rows.channels + channel;
 #pragma omp simd
@@ -180,7 +183,10 @@ struct WriteGradients {
 
   template <typename Count>
   [[gnu::always_inline]] void strip(std::size_t channel, Count count) const {
-    const auto [x, dy, y, dx, by_addend, mean, factor, mean_gradient, slope] = arrays;
+    const float *const x = arrays.x, *const dy = arrays.dy, *const y = arrays.y,
+                       *const mean = arrays.mean, *const factor = arrays.factor,
+                       *const mean_gradient = arrays.mean_gradient, *const slope = arrays.slope;
+    float *const dx = arrays.dx, *const by_addend = arrays.by_addend;
     for (std::size_t row = rows.first; row < rows.last; ++row) {
       const std::size_t at = row * rows.channels + channel;
 #pragma omp simd
