@@ -51,7 +51,7 @@ endfunction()
 horo_core_library(horo_static STATIC static horo_static)
 if(HORO_SHARED)
   horo_core_library(horo_shared SHARED horo horo)
-  set(_exports ${PROJECT_SOURCE_DIR}/horo/exports.map)
+  set(_exports ${CMAKE_CURRENT_LIST_DIR}/exports.map)
   # As needed: MPI::MPI_CXX also names the library of the C++ bindings, which horo does not use.
   target_link_options(horo_shared PRIVATE LINKER:--version-script=${_exports} LINKER:--as-needed)
   set_target_properties(horo_shared PROPERTIES LINK_DEPENDS ${_exports})

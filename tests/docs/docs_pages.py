@@ -87,7 +87,7 @@ def public_headers(root):
     root = Path(root)
     included = {header for file in ("horo/horo.h", "horo/adapters/torch/torch.h")
                 for header in re.findall(r'^#include "([^"]+)"', (root / file).read_text(), re.MULTILINE)}
-    others = {"horo/horo.h", "horo/phase.h", "horo/init_steps.h"}  # which include, forward or are internal
+    others = {"horo/horo.h", "horo/phase.h"}  # which include or forward
     return included | {f"horo/{file.name}" for file in (root / "horo").glob("*.h")} - others
 
 

@@ -6,7 +6,7 @@ usage: exports_test.py LIBHORO_SO LIBHORO_A SOURCE INCLUDE COMPONENTS...
   COMPONENTS   the static libraries that are linked with libhoro.so
 
 - Every exported symbol belongs to a class or function that an installed header of the core declares, or to the internal
-  functions that horo/exports.map lists.
+  functions that cmake/exports.map lists.
 - Every symbol of libhoro.a that belongs to such a class or function is exported.
 - The components find all functions of horo that they need.
 - libhoro.so needs no library but those of a CPU program.
@@ -78,7 +78,7 @@ def main():
     if not {"horo::Context", "horo::init", "horo::device::Stream", "horo::Error"} <= names:
         problems.append(f"the headers in {include} were not understood: {sorted(names)}")
 
-    exports = (source / "horo/exports.map").read_text(encoding="utf-8")
+    exports = (source / "cmake/exports.map").read_text(encoding="utf-8")
     internal_patterns = [re.escape(line.strip(" ;")).replace(r"\*", ".*").replace(r"\?", ".")
                          for line in exports.split("HORO_INTERNAL {")[1].splitlines() if line.strip().startswith("horo::")]
     internal = re.compile("|".join(internal_patterns))
@@ -94,13 +94,13 @@ def main():
               if re.match(r"[0-9a-f]+ [TDBR] horo::", line)}
     for symbol in sorted(defined & strong):
         if belongs_to(symbol, names) and symbol not in exported:
-            problems.append(f"declared in an installed header, but not exported: {symbol}; add it to horo/exports.map")
+            problems.append(f"declared in an installed header, but not exported: {symbol}; add it to cmake/exports.map")
 
     own = set().union(*(symbols_of(library, "-g", "--defined-only") for library in components))
     for library in components:
         for symbol in sorted(symbols_of(library, "-u") - own - exported):
             if owner_of(symbol).startswith("horo::"):
-                problems.append(f"{library.name} needs {symbol}; add it to HORO_INTERNAL of horo/exports.map")
+                problems.append(f"{library.name} needs {symbol}; add it to HORO_INTERNAL of cmake/exports.map")
 
     for library in re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", str(shared))):
         if not re.fullmatch(ALLOWED_LIBRARIES, library):

@@ -1,6 +1,6 @@
 // The forms of init() that use MPI, in builds without MPI.
 #include "horo/base/error.h"
-#include "horo/init_steps.h"
+#include "horo/init/init_steps.h"
 
 namespace horo {
 

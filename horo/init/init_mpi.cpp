@@ -12,7 +12,7 @@
 #include "horo/base/system/exit_watch.h"
 #include "horo/base/system/launch_environment.h"
 #include "horo/base/text/log.h"
-#include "horo/init_steps.h"
+#include "horo/init/init_steps.h"
 #include "horo/mpi.h"
 #include "horo/runtime/rank_flight.h"
 

@@ -10,7 +10,7 @@
 #include "horo/base/system/launch_environment.h"
 #include "horo/base/text/log.h"
 #include "horo/bootstrap.h"
-#include "horo/init_steps.h"
+#include "horo/init/init_steps.h"
 #include "horo/runtime/rank_flight.h"
 
 namespace horo {
