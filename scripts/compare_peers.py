@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Runs horo, Open MPI, MPICH, Gloo, PyTorch DDP and Horovod in turn, to compare them.
+"""Runs horo, Open MPI, MPICH, Intel MPI, oneCCL, Gloo, PyTorch DDP and Horovod in turn, to compare them.
 
   scripts/compare_peers.py --ranks 2 --models resnet50
+  scripts/compare_peers.py --hosts 4 --rate 1gbit --mpi intel=/opt/intel/mpi
 
 Each peer needs its own processes, so a round is one short run of each peer for each case: a few sizes of allreduce, or
 one gradient set. The script repeats the rounds and reports the median over them. The regime of the machine is whether its
@@ -33,7 +34,7 @@ from pathlib import Path
 
 import command_line
 import mpi_prefix
-from peers import detection, goals, report, running, summary
+from peers import detection, goals, places, report, running, summary
 from scaling import import_pyplot, restart_where_matplotlib_is
 
 MODELS = ["resnet50", "bert-base", "tiny1000"]
@@ -72,21 +73,24 @@ def list_from(known):
 def parse_arguments():
     parser = command_line.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--ranks", type=command_line.whole_number(2, command_line.MOST_RANKS), default=2, metavar="N",
-        help="at least 2 (default): one rank exchanges nothing")
+    add("--ranks", type=command_line.whole_number(2, command_line.MOST_RANKS), metavar="N",
+        help="at least 2 (default): one rank exchanges nothing; with --hosts, a multiple of it (default: one per host)")
+    add("--hosts", type=command_line.whole_number(2, 99), metavar="N",
+        help="emulated hosts (scripts/cluster_lab.sh; needs root); default: this machine alone")
+    add("--rate", default="1gbit", metavar="RATE", help="of each link between the hosts and the switch, or none; default 1gbit")
     add("--sizes", type=size_list, default=size_list(SIZES), metavar="BYTES,...", help=f"or none; default: {SIZES}")
     add("--models", type=list_from(MODELS), default=MODELS, metavar="MODEL,...",
         help=f"gradient sets, or none; default: {','.join(MODELS)}")
     add("--peers", type=list_from(detection.PEER_KEYS), default=detection.PEER_KEYS, metavar="PEER,...",
         help=f"default: {','.join(detection.PEER_KEYS)}")
     add("--mpi", type=mpi_prefix.parse, action="append", default=[], metavar="NAME=DIR", help=mpi_prefix.HELP)
+    add("--oneccl", type=Path, metavar="DIR", help="oneCCL and its folder, which has include/oneapi and lib; it needs an Intel MPI of --mpi")
     add("--rounds", type=command_line.count, default=5, metavar="N", help="default 5")
     add("--max-rounds", type=command_line.count, metavar="N",
         help="rounds after which to stop waiting for a regime (default: three times --rounds)")
     add("--sizes-per-run", type=command_line.count, default=3, metavar="N",
         help="sizes per run (default 3); with fewer, more runs stay within one regime")
-    add("--goals", type=goal_list, default=goal_list(goals.DEFAULT), metavar="GOAL,...",
-        help=f"or none; default: {goals.DEFAULT}")
+    add("--goals", type=goal_list, metavar="GOAL,...", help=f"or none, as with --hosts; default: {goals.DEFAULT}")
     add("--repeats", type=command_line.count, default=5, metavar="N", help="measurements within one run (default 5)")
     add("--patience", type=command_line.seconds, metavar="SECONDS",
         help="longest wait before each run until other programs leave the cores idle (default: none)")
@@ -96,6 +100,11 @@ def parse_arguments():
     add("--python", metavar="PATH", help="the interpreter that has torch (default: this one, then the system's)")
     add("--horovod-python", metavar="PATH", help="the interpreter that has Horovod (default: as for --python)")
     arguments = parser.parse_args()
+    arguments.ranks = arguments.ranks or arguments.hosts or 2
+    if arguments.hosts and arguments.ranks % arguments.hosts:
+        parser.error(f"--ranks {arguments.ranks} is not a multiple of --hosts {arguments.hosts}")
+    if arguments.goals is None:
+        arguments.goals = [] if arguments.hosts else goal_list(goals.DEFAULT)
     arguments.max_rounds = arguments.max_rounds or 3 * arguments.rounds
     if arguments.max_rounds < arguments.rounds:
         parser.error("--max-rounds must not be less than --rounds")
@@ -113,7 +122,7 @@ def say(text):
 
 def compile_peers(runner, peers):
     """The peers. Those that cannot be compiled are marked as absent."""
-    for key in [key for key, peer in peers.items() if peer.family]:
+    for key in [key for key, peer in peers.items() if peer.compiler]:
         if peers[key].version:
             try:
                 runner.compile(key)
@@ -167,14 +176,20 @@ class Rounds:
                         self.sample(index, piece, setup)
 
     def sample(self, index, piece, setup):
+        place = self.runner.place
         if self.arguments.patience:
             running.wait_for_calm(self.arguments.patience)
         if self.reading is None or self.arguments.patience:
             self.reading = self.runner.probe()
+        # The processes on emulated hosts are no children of this one, so the load is measured before the run.
+        foreign_cores = running.foreign_cores_now() if place.hosts else None
         load = running.ForeignLoad()
         start = time.monotonic()
         try:
             times = self.runner.run(setup, piece.case, piece.sizes)
+            if place.hosts and summary.outruns_links(times, self.runner.bytes_of(piece.case) if not piece.sizes else 0, place.hosts,
+                                                     place.link_gbps):
+                raise running.RunError("it was faster than the links, so its messages did not use them")
         except running.RunError as error:
             if setup.peer == "horo":
                 raise
@@ -182,7 +197,8 @@ class Rounds:
             say(f"{setup.label} failed and is not run again: {error}")
             self.reading = None
             return
-        foreign_cores = load.cores()
+        if foreign_cores is None:
+            foreign_cores = load.cores()
         seconds = time.monotonic() - start
         before, self.reading = self.reading, self.runner.probe()
         met = summary.regime_between(before["core_to_core_gbps"], self.reading["core_to_core_gbps"])
@@ -201,16 +217,23 @@ def describe_machine(reading):
             "load_average": os.getloadavg()}
 
 
+def place_of(arguments, folder):
+    if arguments.hosts:
+        return places.EmulatedHosts(arguments.ranks, arguments.hosts, arguments.rate, folder)
+    return places.ThisMachine(arguments.ranks)
+
+
 def compare(arguments):
     """Measures everything; returns the whole result, with the peers as Peer objects."""
-    peers = detection.find_peers(arguments.peers, arguments.python, arguments.horovod_python, arguments.mpi)
-    with tempfile.TemporaryDirectory(prefix="compare_peers.") as folder:
-        runner = running.Runner(peers, arguments, folder)
+    peers = detection.find_peers(arguments.peers, arguments.python, arguments.horovod_python, arguments.mpi,
+                                 arguments.oneccl and arguments.oneccl.resolve())
+    with tempfile.TemporaryDirectory(prefix="compare_peers.") as folder, place_of(arguments, folder) as place:
+        runner = running.Runner(peers, arguments, place, folder)
         runner.prepare(arguments.models)
         runner.peers = peers = compile_peers(runner, peers)
         for peer in peers.values():
             say(f"{peer.name} {peer.version}" if peer.version else detection.absence(peer))
-        rounds = Rounds(runner, detection.setups_of(peers), arguments)
+        rounds = Rounds(runner, detection.setups_of(peers, on_hosts=bool(place.hosts)), arguments)
         try:
             rounds.measure(pieces_of(arguments.sizes, arguments.models, arguments.sizes_per_run))
         except KeyboardInterrupt:
@@ -223,7 +246,8 @@ def compare(arguments):
         return {"command": shlex.join(["scripts/compare_peers.py", *sys.argv[1:]]),
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                 "machine": describe_machine(rounds.reading or runner.probe()),
-                "ranks": arguments.ranks, "sizes": arguments.sizes, "models": arguments.models,
+                "ranks": arguments.ranks, "hosts": place.hosts, "rate": arguments.rate, "link_gbps": place.link_gbps,
+                "sizes": arguments.sizes, "models": arguments.models,
                 "model_bytes": {model: runner.bytes_of(model) for model in arguments.models},
                 "goals": arguments.goals, "peers": peers, "failed": rounds.failed, "rounds": rounds.count,
                 "never_met": summary.never_met(samples),
@@ -266,6 +290,6 @@ if __name__ == "__main__":
     with contextlib.suppress(KeyboardInterrupt):
         try:
             sys.exit(main())
-        except running.RunError as error:
+        except (running.RunError, places.PlaceError) as error:
             sys.exit(f"compare_peers.py: {error}")
     sys.exit(130)

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import mpi_prefix
 
@@ -18,9 +19,10 @@ class Peer:
     package: str = ""
     version: str = ""
     compiler: str = ""  # of an MPI library
+    compile_arguments: tuple = ()  # for a library that is used beside MPI
     launcher: str = ""
     python: str = ""  # the interpreter that has torch
-    family: str = ""  # of an MPI library: openmpi, mpich or intel
+    family: str = ""  # of the MPI library that it is or uses: openmpi, mpich or intel
     environment: dict = field(default_factory=dict)  # of a job with an MPI of --mpi
     why_absent: str = ""
 
@@ -32,6 +34,7 @@ class Setup:
     settings: str = ""  # in words; empty for the defaults
     arguments: tuple = ()
     environment: dict = field(default_factory=dict)
+    only_within_host: bool = False  # the settings have no effect on messages between hosts
 
     @property
     def label(self):
@@ -53,16 +56,17 @@ def forced(algorithm, segment_bytes=0):
 # The C library keeps freed memory instead of returning it to the kernel, which would cause page faults later.
 KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(4 << 30)}
 OPENMPI_TUNINGS = [
-    Setup("openmpi", "memory kept", (), KEEP_MEMORY),
+    Setup("openmpi", "memory kept", (), KEEP_MEMORY, only_within_host=True),
     Setup("openmpi", "segmented ring", forced(5, 1 << 20)),
-    Setup("openmpi", "segmented ring, memory kept", forced(5, 1 << 20), KEEP_MEMORY),
+    Setup("openmpi", "segmented ring, memory kept", forced(5, 1 << 20), KEEP_MEMORY, only_within_host=True),
     Setup("openmpi", "ring, memory kept", forced(4), KEEP_MEMORY),
-    Setup("openmpi", "emulated single copy", ("--mca", "btl_vader_single_copy_mechanism", "emulated")),
+    Setup("openmpi", "emulated single copy", ("--mca", "btl_vader_single_copy_mechanism", "emulated"), only_within_host=True),
 ]
 TUNINGS_OF_FAMILY = {
     "openmpi": OPENMPI_TUNINGS,
-    "mpich": [Setup("mpich", "memory kept", (), KEEP_MEMORY)],
-    "intel": [Setup("intel", "memory kept", (), KEEP_MEMORY)],
+    "mpich": [Setup("mpich", "memory kept", (), KEEP_MEMORY, only_within_host=True)],
+    "intel": [Setup("intel", "memory kept", (), KEEP_MEMORY, only_within_host=True),
+              Setup("intel", "yields", (), {"I_MPI_THREAD_YIELD": "2"})],
 }
 MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, text in `mpirun --version`, packages
     "openmpi": ("Open MPI", "openmpi", r"\((?:Open MPI|OpenRTE)\) (\S+)", "openmpi-bin libopenmpi-dev"),
@@ -71,8 +75,10 @@ MPI_LIBRARIES = {  # key: name, suffix of Debian's programs, text in `mpirun --v
 FAMILIES = {  # of the libraries of --mpi: name, text in `mpiexec --version`
     "openmpi": ("Open MPI", r"\((?:Open MPI|OpenRTE)\) (\S+)"), "mpich": ("MPICH", r"HYDRA build details:\s+Version:\s+(\S+)"),
     "intel": ("Intel MPI", r"Intel\(R\) MPI Library.*?Version (\S+)")}
+ONECCL_TUNINGS = [Setup("oneccl", "without workers", (), {"CCL_WORKER_OFFLOAD": "0"}, only_within_host=True)]
 TORCH_PEERS = {"gloo": "Gloo", "ddp": "PyTorch DDP"}
 TORCH_PACKAGE = "python3-torch"
+ONECCL = "oneccl"
 HOROVOD = "horovod"
 HOROVOD_TUNINGS = [
     Setup(HOROVOD, "cycle 0.1 ms", (), {"HOROVOD_CYCLE_TIME": "0.1"}),
@@ -115,6 +121,23 @@ def find_mpi_in(prefix, output):
     return Peer(str(prefix), why_absent=f"{launcher} --version names no Open MPI, MPICH or Intel MPI")
 
 
+def find_oneccl(prefix, mpis):
+    """oneCCL in a folder, for CPUs, with the first Intel MPI among the peers `mpis`."""
+    name = "oneCCL"
+    folder = next((folder for folder in (prefix / "lib/ccl/cpu/lib", prefix / "lib") if (folder / "libccl.so").exists()), None)
+    config = prefix / "include/oneapi/ccl/config.h"
+    if not folder or not config.exists():
+        return Peer(name, why_absent=f"{prefix} has no libccl.so and include/oneapi/ccl/config.h")
+    intel = next((peer for peer in mpis if peer.family == "intel"), None)
+    if not intel:
+        return Peer(name, why_absent="it needs an Intel MPI: --mpi intel=DIR")
+    version = ".".join(re.findall(r"define CCL_(?:MAJOR|MINOR|UPDATE)_VERSION\s+(\d+)", config.read_text()))
+    environment = {**intel.environment, "CCL_ROOT": str(prefix), "CCL_ATL_TRANSPORT": "mpi", "CCL_LOG_LEVEL": "error",
+                   "LD_LIBRARY_PATH": f"{folder}:{Path(intel.launcher).parent.parent / 'lib'}"}
+    return replace(intel, name=name, version=version, environment=environment,
+                   compile_arguments=(f"-I{prefix / 'include'}", f"-L{folder}", "-lccl"))
+
+
 def find_torch(name, python, output):
     question = "import torch, torch.distributed as d; print('torch', torch.__version__, d.is_available())"
     candidates = [python] if python else [sys.executable, SYSTEM_PYTHON]
@@ -135,14 +158,14 @@ def find_horovod(python, launcher, output):
     for candidate in candidates:
         words = output([candidate, "-c", question]).split()
         if words[-1:] == ["True"]:
-            return Peer("Horovod", "", words[-2], python=candidate, launcher=launcher)
+            return Peer("Horovod", "", words[-2], python=candidate, launcher=launcher, family="openmpi")
     return Peer("Horovod", why_absent=f"{' and '.join(dict.fromkeys(candidates))}: no horovod.torch built with MPI; "
                                       "--horovod-python names another interpreter")
 
 
-def find_peers(chosen, python=None, horovod_python=None, mpis=(), which=shutil.which, output=output_of):
-    """Every peer by its key: those of PEER_KEYS, then `mpis`, pairs of a key and a folder. Those of PEER_KEYS that are not in
-    `chosen` are marked as absent."""
+def find_peers(chosen, python=None, horovod_python=None, mpis=(), oneccl=None, which=shutil.which, output=output_of):
+    """Every peer by its key: those of PEER_KEYS, then `mpis`, pairs of a key and a folder, then oneCCL in the folder `oneccl`. Those of
+    PEER_KEYS that are not in `chosen` are marked as absent."""
     peers = {}
     for key in PEER_KEYS:
         name = MPI_LIBRARIES[key][0] if key in MPI_LIBRARIES else TORCH_PEERS.get(key, "Horovod")
@@ -155,7 +178,10 @@ def find_peers(chosen, python=None, horovod_python=None, mpis=(), which=shutil.w
             peers[key] = find_horovod(horovod_python, launcher, output)
         else:
             peers[key] = find_torch(name, python, output)
-    return {**peers, **{key: find_mpi_in(prefix, output) for key, prefix in mpis}}
+    peers.update({key: find_mpi_in(prefix, output) for key, prefix in mpis})
+    if oneccl:
+        peers[ONECCL] = find_oneccl(oneccl, peers.values())
+    return peers
 
 
 def absence(peer):
@@ -164,14 +190,17 @@ def absence(peer):
     return f"{peer.name} is absent: {peer.why_absent}{remedy}"
 
 
-def setups_of(peers):
-    """horo and every present peer, at its defaults and, for Open MPI, at each tuning."""
+def setups_of(peers, on_hosts=False):
+    """horo and every present peer, at its defaults and at each tuning that has an effect there."""
     setups = [Setup("horo")]
+    if on_hosts:
+        setups.append(Setup("horo", "sockets", (), {"HORO_MESSAGES": "sockets"}))
     for key, peer in peers.items():
         if peer.version:
             setups.append(Setup(key))
-            tunings = HOROVOD_TUNINGS if key == HOROVOD else TUNINGS_OF_FAMILY.get(peer.family, [])
-            setups += [replace(tuning, peer=key) for tuning in tunings]
+            of_key = {HOROVOD: HOROVOD_TUNINGS, ONECCL: ONECCL_TUNINGS}
+            tunings = of_key.get(key) or TUNINGS_OF_FAMILY.get(peer.family, [])
+            setups += [replace(tuning, peer=key) for tuning in tunings if not (on_hosts and tuning.only_within_host)]
     return setups
 
 

@@ -9,7 +9,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from peers.detection import HOROVOD
+from peers.detection import HOROVOD, ONECCL
+from peers.places import ThisMachine
 from peers.summary import CALM_CORES, with_differences
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -109,6 +110,13 @@ class ForeignLoad:
         return max(0.0, (busy - own) / seconds)
 
 
+def foreign_cores_now():
+    """The number of cores that other programs keep busy while no run of this script is under way."""
+    load = ForeignLoad()
+    time.sleep(0.3)
+    return load.cores()
+
+
 def wait_for_calm(patience_seconds):
     """Waits until other programs leave the cores idle, at most `patience_seconds`."""
     deadline = time.monotonic() + patience_seconds
@@ -139,10 +147,11 @@ def read_horo(report):
 
 
 class Runner:
-    """Runs setups. `folder` holds compiled programs and temporary files."""
+    """Runs setups at a place (places.py). `folder` holds compiled programs and temporary files."""
 
-    def __init__(self, peers, arguments, folder):
+    def __init__(self, peers, arguments, place, folder):
         self.peers = peers
+        self.place = place
         self.bin = Path(arguments.bin)
         self.ranks = arguments.ranks
         self.repeats = str(arguments.repeats)
@@ -160,15 +169,17 @@ class Runner:
 
     def compile(self, key):
         """Compiles the MPI peer with the wrapper of this library."""
-        sources = [str(SOURCES / "peers/mpi_allreduce_peer.cpp"), str(SOURCES / "bench_timing.cpp")]
-        run_together([([self.peers[key].compiler, "-std=c++20", "-O3", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX",
-                        f"-I{REPOSITORY}", *sources, "-o", str(self.mpi_program(key))], self.peers[key].environment)], self.timeout)
+        peer = self.peers[key]
+        library = f"peers/peer_library_{'oneccl' if key == ONECCL else 'mpi'}.cpp"
+        sources = [str(SOURCES / name) for name in ("peers/allreduce_peer.cpp", library, "bench_timing.cpp")]
+        run_together([([peer.compiler, "-std=c++20", "-O3", "-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX", f"-I{REPOSITORY}", *sources,
+                        *peer.compile_arguments, "-o", str(self.mpi_program(key))], peer.environment)], self.timeout)
 
     def tensors(self, model):
         return self.folder / f"{model}.tensors"
 
     def mpi_program(self, key):
-        return self.folder / f"mpi_allreduce_peer.{key}"
+        return self.folder / f"allreduce_peer.{key}"
 
     def probe(self):
         """The current memory rates, measured by horo's benchmark with at most one rank per core.
@@ -176,25 +187,23 @@ class Runner:
         With more ranks, the rate from core to core would include the time-slicing of ranks on a core.
         """
         ranks = max(2, min(self.ranks, len(os.sched_getaffinity(0))))
-        reading = self.horo_report("allreduce_bench", "--max-mib", "0", ranks=ranks)
+        reading = self.horo_report("allreduce_bench", "--max-mib", "0", place=ThisMachine(ranks))
         share = ranks / self.ranks  # of the memory rate, if more ranks share it
         return {**reading, "streaming_copy_gbps": reading["streaming_copy_gbps"] * share}
 
-    def horo_report(self, program, *arguments, ranks=None):
+    def horo_report(self, program, *arguments, place=None, environment=()):
         path = self.folder / "report.json"
         path.unlink(missing_ok=True)
-        command = [str(self.bin / "hororun"), "-np", str(ranks or self.ranks), str(self.bin / program), "--alone",
-                   "--rounds", self.repeats, "--json", str(path), *arguments]
-        run_together([(command, {})], self.timeout)
+        words = [str(self.bin / program), "--alone", "--rounds", self.repeats, "--json", str(path), *arguments]
+        run_together([(place or self.place).horo_job(str(self.bin / "hororun"), words, dict(environment))], self.timeout)
         return json.loads(path.read_text())
 
     def run(self, setup, case, sizes=()):
         """One run of a setup: {key: microseconds}. `sizes`: of allreduce."""
         sizes = [str(size) for size in sizes]
         if setup.peer == "horo":
-            if case == "allreduce":
-                return read_horo(self.horo_report("allreduce_bench", "--sizes", ",".join(sizes)))
-            return read_horo(self.horo_report("gradient_bench", "--model", case))
+            words = ["allreduce_bench", "--sizes", ",".join(sizes)] if case == "allreduce" else ["gradient_bench", "--model", case]
+            return read_horo(self.horo_report(*words, environment=setup.environment))
         words = ["sizes", *sizes] if case == "allreduce" else ["tensors", str(self.tensors(case))]
         if setup.peer in ("gloo", "ddp"):
             return read_lines(self.run_torch(setup, ["ddp", words[1]] if setup.peer == "ddp" else words))
@@ -204,18 +213,13 @@ class Runner:
         return read_lines(self.run_mpi(setup, [str(self.mpi_program(setup.peer)), self.repeats, *words]))
 
     def run_mpi(self, setup, program):
-        arguments = list(setup.arguments)
-        peer = self.peers[setup.peer]
-        if (peer.family == "openmpi" and not peer.environment or setup.peer == HOROVOD) and self.ranks > len(os.sched_getaffinity(0)):
-            arguments.append("--oversubscribe")
-        command = [peer.launcher, "-np", str(self.ranks), *arguments, *program]
-        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        return run_together([(command, {**as_root, **peer.environment, **setup.environment})], self.timeout)
+        return run_together([self.place.mpi_job(self.peers[setup.peer], setup.arguments, program, setup.environment)], self.timeout)
 
     def run_torch(self, setup, words):
         store = self.folder / "torch_store"
         store.unlink(missing_ok=True)
         command = [self.peers[setup.peer].python, str(SOURCES / "peers/torch_peer.py"), str(store), self.repeats,
                    *words]
-        return run_together([(command, {"RANK": str(rank), "WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1",
-                                        "GLOO_SOCKET_IFNAME": "lo"}) for rank in range(self.ranks)], self.timeout)
+        environment = {"WORLD_SIZE": str(self.ranks), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": self.place.interface}
+        return run_together([self.place.process(rank, command, {**environment, "RANK": str(rank)})
+                             for rank in range(self.ranks)], self.timeout)

@@ -57,9 +57,33 @@ def streaming_gbps(samples, met):
     return max((sample["streaming_copy_gbps"] for sample in samples if sample["regime"] == met), default=0)
 
 
-def floor_us(size, gbps):
+def copy_floor_us(size, gbps):
     """The time of a streaming copy of `size` bytes by all ranks at once; None if it is not a lower bound."""
     return size / gbps / 1e3 if gbps and size >= FLOOR_FROM_BYTES else None
+
+
+def link_floor_us(size, hosts, gbps):
+    """The time in which links of `gbps` carry an allreduce of `size` bytes; None if their rate is not limited.
+
+    In each half of the allreduce each host sends and receives the (hosts - 1) / hosts of the values that other hosts sum.
+    """
+    return 2 * (hosts - 1) / hosts * size / gbps / 1e3 if gbps else None
+
+
+def outruns_links(times, bytes_of_set, hosts, gbps):
+    """Whether a run was faster than the links between the hosts allow, so that its messages took another path.
+
+    `times`: {key: microseconds}; a key that is no number of bytes stands for a set of `bytes_of_set` bytes. The queue of a link passes
+    short messages at once, so only large ones count.
+    """
+    for key, us in times.items():
+        if "backward" in key:
+            continue
+        size = int(key) if key.isdigit() else bytes_of_set
+        floor = link_floor_us(size, hosts, gbps)
+        if floor and size >= 1 << 20 and us < 0.8 * floor:
+            return True
+    return False
 
 
 def missing_labels(samples, piece, labels):
@@ -94,7 +118,7 @@ def of_horovod(of_case):
 
 def of_mpi(of_case):
     """The setups of one case that are an MPI library, at its defaults and at every tuning."""
-    return {label: entries for label, entries in of_case.items() if label.split(":")[0] not in (*OTHERS, "gloo")}
+    return {label: entries for label, entries in of_case.items() if label.split(":")[0] not in (*OTHERS, "gloo", "oneccl")}
 
 
 def ratio(entry, horo):

@@ -22,7 +22,7 @@ if QUICK_BIN:
 sys.path.insert(0, str(Path(SCRIPT).parent))
 
 import compare_peers  # noqa: E402  (needs the path above)
-from peers import detection, goals, report, running, summary  # noqa: E402
+from peers import detection, goals, places, report, running, summary  # noqa: E402
 
 
 def sample(setup, us, case="allreduce", regime="shared", foreign_cores=0.0):
@@ -81,9 +81,19 @@ class Summary(unittest.TestCase):
         self.assertEqual(summary.with_differences({"4": 1.0}), {"4": 1.0})
 
     def test_floor_is_reported_beyond_caches(self):
-        self.assertEqual(summary.floor_us(64 << 20, 10), (64 << 20) / 10 / 1e3)
-        self.assertIsNone(summary.floor_us(1 << 20, 10))
-        self.assertIsNone(summary.floor_us(64 << 20, 0))
+        self.assertEqual(summary.copy_floor_us(64 << 20, 10), (64 << 20) / 10 / 1e3)
+        self.assertIsNone(summary.copy_floor_us(1 << 20, 10))
+        self.assertIsNone(summary.copy_floor_us(64 << 20, 0))
+
+    def test_links_carry_what_other_hosts_sum(self):
+        self.assertEqual(summary.link_floor_us(1_000_000, 2, 0.125), 8000)
+        self.assertEqual(summary.link_floor_us(1_000_000, 4, 0.125), 12000)
+        self.assertIsNone(summary.link_floor_us(1_000_000, 4, 0))
+        self.assertTrue(summary.outruns_links({"4": 1.0, str(1 << 20): 5000.0}, 0, 2, 0.125))
+        self.assertFalse(summary.outruns_links({"4": 0.01, str(1 << 20): 8000.0}, 0, 2, 0.125))
+        self.assertTrue(summary.outruns_links({"one flat buffer": 5000.0}, 4 << 20, 2, 0.125))
+        self.assertFalse(summary.outruns_links({"one flat buffer": 5000.0}, 4 << 20, 2, 0))
+        self.assertFalse(summary.outruns_links({"backward alone": 5.0}, 4 << 20, 2, 0.125))
 
 
 class Detection(unittest.TestCase):
@@ -136,6 +146,23 @@ class Detection(unittest.TestCase):
         self.assertIn("mine: segmented ring", labels)
         self.assertIn("intel: memory kept", labels)
 
+    def test_oneccl_uses_the_intel_mpi(self):
+        intel = detection.Peer("Intel MPI 2021", version="2021", compiler="/i/bin/mpicxx", launcher="/i/bin/mpiexec", family="intel",
+                               environment={"A": "1"})
+        with tempfile.TemporaryDirectory() as folder:
+            prefix = Path(folder)
+            (prefix / "lib/ccl/cpu/lib").mkdir(parents=True)
+            self.assertIn("has no libccl.so", detection.find_oneccl(prefix, [intel]).why_absent)
+            (prefix / "lib/ccl/cpu/lib/libccl.so").touch()
+            (prefix / "include/oneapi/ccl").mkdir(parents=True)
+            (prefix / "include/oneapi/ccl/config.h").write_text(
+                "#define CCL_MAJOR_VERSION  2021\n#define CCL_MINOR_VERSION  12\n#define CCL_UPDATE_VERSION  0\n")
+            peer = detection.find_oneccl(prefix, [detection.Peer("Open MPI", family="openmpi"), intel])
+            self.assertIn("it needs an Intel MPI: --mpi", detection.find_oneccl(prefix, []).why_absent)
+        self.assertEqual((peer.name, peer.version, peer.launcher, peer.environment["A"]), ("oneCCL", "2021.12.0", "/i/bin/mpiexec", "1"))
+        self.assertIn("-lccl", peer.compile_arguments)
+        self.assertEqual([setup.label for setup in detection.setups_of({"oneccl": peer})], ["horo", "oneccl", "oneccl: without workers"])
+
     def test_absent_peers_are_reported_with_remedy(self):
         peers = self.find(set(), {"py": "torch 2.0 False\n"}, chosen=["openmpi", "mpich", "ddp", "horovod"])
         texts = {key: detection.absence(peer) for key, peer in peers.items()}
@@ -163,8 +190,44 @@ class Detection(unittest.TestCase):
         self.assertTrue(detection.takes_part(detection.Setup("gloo"), "allreduce"))
 
 
+class Places(unittest.TestCase):
+    OLD = detection.Peer("Open MPI", version="4", launcher="mpirun", family="openmpi")
+    NEW = detection.Peer("Open MPI 5", version="5", launcher="/o/bin/mpiexec", family="openmpi", environment={"P": "o"})
+    MPICH = detection.Peer("MPICH", version="5", launcher="/m/bin/mpiexec", family="mpich", environment={"P": "m"})
+
+    def test_jobs_on_this_machine(self):
+        place = places.ThisMachine(2)
+        self.assertEqual(place.mpi_job(self.MPICH, ("-a",), ["prog", "3"], {"B": "1"}),
+                         (["/m/bin/mpiexec", "-np", "2", "-a", "prog", "3"], {**places.AS_ROOT, "P": "m", "B": "1"}))
+        self.assertEqual(place.horo_job("bin/hororun", ["bin/bench"], {}), (["bin/hororun", "-np", "2", "bin/bench"], {}))
+        self.assertEqual(place.process(1, ["python3"], {"A": "1"}), (["python3"], {"A": "1"}))
+        many = places.ThisMachine(1000)
+        self.assertIn("--oversubscribe", many.mpi_job(self.OLD, (), ["prog"], {})[0])
+        self.assertNotIn("--oversubscribe", many.mpi_job(self.NEW, (), ["prog"], {})[0])
+
+    def test_jobs_on_emulated_hosts(self):
+        place = places.EmulatedHosts(4, 2, "100mbit", "/tmp")
+        self.assertEqual((place.ranks_per_host, place.link_gbps), (2, 0.0125))
+        self.assertEqual(places.EmulatedHosts(4, 2, "none", "/tmp").link_gbps, 0)
+        words, environment = place.mpi_job(self.NEW, ("--mca", "x", "1"), ["prog"], {"A": "1"})
+        self.assertEqual(words[1:], ["exec", "host0", "/o/bin/mpiexec", "-np", "4", "--mca", "x", "1", "--host", "host0:2,host1:2",
+                                     "--bind-to", "none", "-x", "A=1", "prog"])
+        self.assertEqual((environment["P"], environment["CLUSTER_LAB"]), ("o", places.LAB_NAME))
+        words, environment = place.mpi_job(self.MPICH, (), ["prog"], {"A": "1"})
+        self.assertEqual(words[3:], ["/m/bin/mpiexec", "-np", "4", "-launcher", "rsh", "-launcher-exec", "/tmp/lab_agent", "-iface", "eth0",
+                                     "-hosts", "host0,host1", "-ppn", "2", "prog"])
+        self.assertEqual(environment["A"], "1")
+        words, _ = place.horo_job("hororun", ["bin/bench"], {"HORO_MESSAGES": "sockets"})
+        self.assertEqual(words[1:], ["run", "2", "-x", "HORO_MESSAGES=sockets", "--bind-to", "none", "--", "bin/bench"])
+        self.assertEqual([place.process(rank, ["p"], {})[0][2] for rank in range(4)], ["host0", "host0", "host1", "host1"])
+
+    def test_settings_without_effect_between_hosts_are_left_out(self):
+        labels = [setup.label for setup in detection.setups_of({"mine": self.NEW, "m": self.MPICH}, on_hosts=True)]
+        self.assertEqual(labels, ["horo", "horo: sockets", "mine", "mine: segmented ring", "mine: ring, memory kept", "m"])
+
+
 def result_of(samples, peers, sizes, models):
-    return {"command": "compare", "date": "today", "ranks": 2, "sizes": sizes, "models": models, "peers": peers,
+    return {"command": "compare", "date": "today", "ranks": 2, "hosts": 0, "rate": "1gbit", "link_gbps": 0, "sizes": sizes, "models": models, "peers": peers,
             "rounds": 3, "goals": goals.parse("1.5@4-64Mi,2@resnet50", ["resnet50"]),
             "machine": {"cpu": "a CPU", "cores": 2, "system": "Linux"}, "failed": {},
             "model_bytes": {model: 102e6 for model in models}, "foreign_cores": summary.statistics_of([0.0, 0.5]),
@@ -209,6 +272,16 @@ class Report(unittest.TestCase):
         self.assertIn("| 64Mi | 1.50 | 4.00 (Open MPI) | met |", text)
         self.assertIn("| resnet50 | 2.00 | 2.50 (Open MPI) | met |", text)
 
+    def test_hosts_and_settings_of_horo_are_shown(self):
+        samples = [sample("horo", {"1024": 500.0}), sample("horo: sockets", {"1024": 400.0}), sample("openmpi", {"1024": 600.0})]
+        result = {**result_of(samples, self.peers, [1024], []), "hosts": 4, "ranks": 4, "rate": "1gbit", "link_gbps": 0.125}
+        text = report.markdown(result)
+        self.assertIn("4 ranks on 4 emulated hosts with links of 1gbit, float32", text)
+        self.assertIn("| bytes | horo | horo, arena | horo, sockets | Open MPI |", text)
+        self.assertIn("| 1Ki | 500 (500–500) | – | 400 (400–400) | 600 (600–600) |", text)
+        self.assertIn("| 12.3 |", text)
+        self.assertIn("Floor: the time in which the links carry the bytes", text)
+
     def test_missing_parts_are_reported(self):
         self.result["failed"] = {"openmpi: other": "took more than 3 s"}
         text = report.markdown(self.result)
@@ -222,7 +295,8 @@ class Report(unittest.TestCase):
         self.assertEqual([report.size_name(size) for size in (4, 1 << 10, 1500, 3 << 20)], ["4", "1Ki", "1500", "3Mi"])
 
     def test_plot_has_line_for_each_measured_peer(self):
-        lines = report.lines_of(self.result["summary"]["shared"]["allreduce"], self.result["sizes"], self.peers, 10.0)
+        lines = report.lines_of(self.result["summary"]["shared"]["allreduce"], self.result["sizes"], self.peers,
+                               lambda size: summary.copy_floor_us(size, 10.0))
         self.assertEqual([(name, len(points)) for name, points in lines],
                          [("horo", 2), ("Open MPI", 2), ("Gloo", 1), ("MPI, best settings", 2), ("floor", 1)])
         from scaling import import_pyplot
@@ -314,6 +388,8 @@ class Options(unittest.TestCase):
                                  (["--sizes", ""], "'' is not a size in bytes"),
                                  (["--models", "resnet"], "'resnet' is not known: use resnet50"),
                                  (["--peers", "nccl"], "'nccl' is not known: use openmpi, mpich"),
+                                 (["--ranks", "3", "--hosts", "2"], "--ranks 3 is not a multiple of --hosts 2"),
+                                 (["--hosts", "1"], "'1' is not a whole number from 2 to 99"),
                                  (["--ranks", "1"], "'1' is not a whole number from 2 to 65536"),
                                  (["--rounds", "3", "--max-rounds", "2"], "--max-rounds must not be less"),
                                  (["--sizes", "none", "--models", "none"], "there is nothing to measure"),
@@ -330,6 +406,8 @@ class Options(unittest.TestCase):
 
 class FakeRunner:
     """Takes its readings from a list, records the runs, and fails for the setup `failing`."""
+
+    place = places.ThisMachine(2)
 
     def __init__(self, readings, failing=None):
         self.readings = readings

@@ -1,11 +1,12 @@
-// Measures allreduces of an MPI library alone, in the same way as the benchmarks measure horo.
-// scripts/compare_peers.py compiles this file once with the compiler wrapper of each MPI library,
-// since one build can hold only one of them:
+// Measures allreduces of an MPI library, or of oneCCL, alone and in the same way as the benchmarks
+// measure horo. scripts/compare_peers.py compiles this file once with the compiler wrapper of each
+// MPI library, since one build can hold only one of them:
 //
-//   mpicxx -std=c++20 -O3 -I. examples/benchmarks/peers/mpi_allreduce_peer.cpp
-//     examples/benchmarks/bench_timing.cpp -o mpi_allreduce_peer
-//   mpirun -np 2 mpi_allreduce_peer ROUNDS sizes BYTES...
-//   mpirun -np 2 mpi_allreduce_peer ROUNDS tensors FILE
+//   mpicxx -std=c++20 -O3 -I. examples/benchmarks/peers/allreduce_peer.cpp
+//     examples/benchmarks/peers/peer_library_mpi.cpp examples/benchmarks/bench_timing.cpp -o
+//     allreduce_peer
+//   mpirun -np 2 allreduce_peer ROUNDS sizes BYTES...
+//   mpirun -np 2 allreduce_peer ROUNDS tensors FILE
 //
 // FILE holds the element counts of a step's gradients in forward order, one per line. Rank 0 prints
 // one JSON object per line: {"way": ..., "bytes": ..., "us": ...}, a median over ROUNDS.
@@ -24,19 +25,17 @@
 #include <vector>
 
 #include "examples/benchmarks/bench_timing.h"
+#include "examples/benchmarks/peers/peer_library.h"
 
 namespace {
 using horo::bench::Contender;
 using horo::bench::Stats;
+using horo::bench::peer_library::sum;
 
 struct Job {
   int rank = 0;
   int ranks = 1;
 };
-
-void sum(float* values, std::size_t count) {
-  MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-}
 
 // Differs by rank, tensor and index; its sum over the ranks is exact in float32.
 float value(int rank, std::size_t tensor, std::size_t i) {
@@ -169,15 +168,15 @@ void run(const Job& job, const std::vector<std::string>& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MPI_Init(&argc, &argv);
+  horo::bench::peer_library::start(&argc, &argv);
   Job job;
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
   try {
     run(job, {argv + 1, argv + argc});
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "mpi_allreduce_peer: rank %d: %s\n", job.rank, error.what());
+    std::fprintf(stderr, "allreduce_peer: rank %d: %s\n", job.rank, error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
-  MPI_Finalize();
+  horo::bench::peer_library::stop();
 }
