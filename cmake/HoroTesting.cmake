@@ -56,11 +56,11 @@ add_custom_target(horo_thread_tests)
 # The target that scripts/gpu_check.sh builds.
 add_custom_target(horo_gpu_tests)
 
-# horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [TIMEOUT seconds])
+# horo_add_test(NAME SOURCES ... LINK ... [LABEL unit|threads] [WAITS] [TIMEOUT seconds])
 # LABEL threads: the test runs several threads, usually one per rank, in its process. asan runs both labels, tsan runs
-# threads only.
+# threads only. WAITS: the test uses less than one core on average, because it waits for timeouts and messages.
 function(horo_add_test name)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "WAITS" "LABEL;TIMEOUT" "SOURCES;LINK;ENVIRONMENT" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -81,7 +81,7 @@ function(horo_add_test name)
   set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                        ENVIRONMENT "${_sanitizer_environment};${ARG_ENVIRONMENT}")
   # Ranks that are threads spin while they wait for each other, so another test beside them slows both down.
-  if(ARG_LABEL STREQUAL threads)
+  if(ARG_LABEL STREQUAL threads AND NOT ARG_WAITS)
     set_tests_properties(${name} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()
@@ -159,12 +159,12 @@ function(horo_add_gpu_mpi_test name)
   endif()
 endfunction()
 
-# Only one test at a time uses the emulated hosts. It is skipped with exit code 77 if this machine does not allow network
-# namespaces.
+# Only one test at a time uses the emulated hosts, so these tests start first (COST). A test is skipped with exit code 77 if this
+# machine does not allow network namespaces.
 function(horo_set_cluster_properties test)
   cmake_parse_arguments(ARG "" "TIMEOUT" "ENVIRONMENT" ${ARGN})
   set_tests_properties(${test} PROPERTIES LABELS cluster TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77
-                       RESOURCE_LOCK cluster_lab
+                       RESOURCE_LOCK cluster_lab COST 1000
                        ENVIRONMENT "OMP_NUM_THREADS=1;PYTHONDONTWRITEBYTECODE=1;${ARG_ENVIRONMENT}")
 endfunction()
 
