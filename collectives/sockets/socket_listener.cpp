@@ -102,7 +102,7 @@ struct SocketListener::PendingConnection {
   std::size_t received = 0;
 };
 
-SocketListener::SocketListener()
+SocketListener::SocketListener(std::span<const std::string> interfaces)
     : address_{.secret = random_secret(),
                .node_key = collectives::node_key(),
                .local_name = random_secret()[0],
@@ -114,7 +114,7 @@ SocketListener::SocketListener()
     throw CommunicationError(
         fmt::format("this process cannot listen for the other ranks: {}", std::strerror(errno)));
   address_.tcp.port = port_of(tcp_);
-  address_.tcp.set_addresses(host_addresses());
+  address_.tcp.set_addresses(host_addresses(interfaces));
   thread_ = std::jthread([this](std::stop_token stop) { run(std::move(stop)); });
 }
 

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -72,8 +74,9 @@ class SocketListener {
     std::int32_t unused = 0;
   };
 
-  /// Throws CommunicationError if the process cannot listen on any socket.
-  SocketListener();
+  /// See host_addresses() for `interfaces`. Throws CommunicationError if the process cannot listen
+  /// on any socket.
+  explicit SocketListener(std::span<const std::string> interfaces = {});
   ~SocketListener();
 
   const RankAddress& address() const { return address_; }

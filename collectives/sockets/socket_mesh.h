@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "collectives/sockets/outgoing_stream.h"
@@ -12,6 +14,9 @@ namespace horo::collectives {
 /// The sockets of a rank of a job: its listener, and the addresses of all ranks. Transports of the
 /// job and of its subsets share it. Thread-safe.
 struct SocketMesh {
+  /// See SocketListener for `interfaces`.
+  explicit SocketMesh(std::span<const std::string> interfaces = {}) : listener(interfaces) {}
+
   SocketListener listener;
   std::vector<RankAddress> address_of;  ///< by rank in the job
 };

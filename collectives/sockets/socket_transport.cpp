@@ -19,8 +19,8 @@ std::string host_name() {
   return name;
 }
 
-std::shared_ptr<SocketMesh> make_mesh(RankGroup& ranks) {
-  auto mesh = std::make_shared<SocketMesh>();
+std::shared_ptr<SocketMesh> make_mesh(RankGroup& ranks, std::span<const std::string> interfaces) {
+  auto mesh = std::make_shared<SocketMesh>(interfaces);
   mesh->address_of = ranks.gather_values(mesh->listener.address(), kWaitForAllRanks);
   return mesh;
 }
@@ -34,8 +34,9 @@ std::vector<int> every_rank_of(const Topology& topology) {
 }  // namespace
 
 SocketTransport::SocketTransport(RankGroup& ranks, const WaitPolicy& policy,
-                                 std::size_t ranks_per_node)
-    : ProcessTransport(policy), mesh_(make_mesh(ranks)) {
+                                 std::size_t ranks_per_node,
+                                 std::span<const std::string> interfaces)
+    : ProcessTransport(policy), mesh_(make_mesh(ranks, interfaces)) {
   topology_ =
       gather_topology(ranks, mesh_->listener.address().node_key, host_name(), ranks_per_node);
   make_groups();

@@ -2,6 +2,8 @@
 
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "collectives/process_transport.h"
 #include "collectives/sockets/socket_mesh.h"
@@ -17,9 +19,10 @@ class SocketTransport : public ProcessTransport {
   /// Collective over `ranks`, through which the ranks exchange their addresses. The transport does
   /// not use `ranks` afterwards. Copies `policy` and replaces its `abort` by a signal in memory
   /// that the ranks of the node share. Ranks on one host in one network namespace share memory. See
-  /// gather_topology() for `ranks_per_node`. Throws CommunicationError if this process cannot open
-  /// sockets.
-  SocketTransport(RankGroup& ranks, const WaitPolicy& policy, std::size_t ranks_per_node);
+  /// gather_topology() for `ranks_per_node`, and host_addresses() for `interfaces`. Throws
+  /// CommunicationError if this process cannot open sockets.
+  SocketTransport(RankGroup& ranks, const WaitPolicy& policy, std::size_t ranks_per_node,
+                  std::span<const std::string> interfaces = {});
 
   std::unique_ptr<PointToPoint> make_point_to_point() override;
   std::unique_ptr<MessageChannel> make_message_channel() override;

@@ -56,6 +56,19 @@ std::string parse_path(std::string_view text) {
   return std::string(text);
 }
 
+// Returns nothing for "auto".
+std::vector<std::string> parse_names(std::string_view text) {
+  std::vector<std::string> names;
+  if (text == "auto") return names;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (end == at) throw InvalidArgument(fmt::format("'{}' has an empty name", text));
+    names.emplace_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return names;
+}
+
 LogLevel parse_log_level(std::string_view text) {
   constexpr std::pair<std::string_view, LogLevel> kLevels[] = {{"debug", LogLevel::kDebug},
                                                                {"info", LogLevel::kInfo},
@@ -168,6 +181,11 @@ constexpr SettingInfo kTable[] = {
      [](Settings& s, std::string_view v) {
        s.messages = parse_choice(v, {Messages::kAuto, Messages::kMpi, Messages::kSockets});
      }},
+    {"HORO_INTERFACES", "auto", "names separated by commas, or auto",
+     "The network interfaces at which other nodes connect to this rank, in the order in which they "
+     "try them: for messages over horo's own sockets, and for the watchdogs. MPI has settings of "
+     "its own. auto: all active interfaces except loopback.",
+     false, [](Settings& s, std::string_view v) { s.interfaces = parse_names(v); }},
     {"HORO_STORES", "auto", "auto, plain or streaming",
      "The instructions that write values for the other ranks of the node. Plain stores are faster "
      "if the cores share a cache, streaming (non-temporal) stores if they do not. auto: measured "

@@ -58,6 +58,7 @@ struct Settings {
   std::size_t servers = 0;
   Stores stores = Stores::kAuto;
   Messages messages = Messages::kAuto;
+  std::vector<std::string> interfaces;  ///< of the network; empty: all but loopback
   Binding binding = Binding::kAuto;
   std::chrono::nanoseconds spin{};
   std::size_t cache_capacity = 0;

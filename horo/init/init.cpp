@@ -99,7 +99,7 @@ std::unique_ptr<Session> make_process_session() { return std::make_unique<Proces
 std::unique_ptr<collectives::Transport> connect_over_sockets(collectives::RankGroup& group,
                                                              const Settings& settings) {
   auto transport = std::make_unique<collectives::SocketTransport>(
-      group, wait_policy_in_init(settings), settings.ranks_per_node);
+      group, wait_policy_in_init(settings), settings.ranks_per_node, settings.interfaces);
   transport->set_wait_policy(wait_policy_of(transport->topology(), settings));
   return transport;
 }

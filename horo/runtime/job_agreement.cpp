@@ -154,13 +154,14 @@ JobClock agree_on_clock(PointToPoint& peers, collectives::Collectives& collectiv
 
 // The hub listens before its address is broadcast, so a watchdog that connects at once succeeds.
 std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
-    collectives::Collectives& collectives, const Topology& topology, bool is_one_process) {
+    collectives::Collectives& collectives, const Topology& topology, bool is_one_process,
+    std::span<const std::string> interfaces) {
   observe::HubAddress address;
   std::unique_ptr<observe::LeaderHub> hub;
   if (topology.node_count == 1) return {address, nullptr};
   if (topology.rank == 0) {
     hub = std::make_unique<observe::LeaderHub>(topology.node_count, ranks_of_largest_node(topology),
-                                               is_one_process || is_one_host(topology));
+                                               is_one_process || is_one_host(topology), interfaces);
     address = hub->address();
     if (!hub->is_open())
       log_warning(

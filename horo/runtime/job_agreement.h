@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <string>
 #include <utility>
 
 #include "collectives/collectives.h"
@@ -40,10 +42,11 @@ JobClock own_clock();
 
 /// Agrees on the address at which the watchdogs of the nodes connect to rank 0. Only rank 0
 /// receives a hub, which listens at that address. `is_one_process` is true if the ranks are threads
-/// of one process. If rank 0 cannot listen, it logs a warning. In a job of one node, the address
-/// and the hub are empty.
+/// of one process. See host_addresses() for `interfaces`. If rank 0 cannot listen, it logs a
+/// warning. In a job of one node, the address and the hub are empty.
 std::pair<observe::HubAddress, std::unique_ptr<observe::LeaderHub>> agree_on_hub_address(
-    collectives::Collectives& collectives, const Topology& topology, bool is_one_process);
+    collectives::Collectives& collectives, const Topology& topology, bool is_one_process,
+    std::span<const std::string> interfaces);
 
 /// Agrees on how the job selects an allreduce over messages. If HORO_ALLREDUCE is "auto" and the
 /// job has several nodes, the selection uses the cost of messages between nodes. Rank 0 reads that

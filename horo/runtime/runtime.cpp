@@ -123,7 +123,8 @@ JobClock Runtime::agree_on_job_config() {
     bind_to_own_cores(ring, topology_);
   allreduce_ = agree_on_allreduce(environment_.settings, *close_first, ring, topology_);
   const bool is_one_process = session_ == nullptr;
-  std::tie(hub_address_, hub_) = agree_on_hub_address(ring, topology_, is_one_process);
+  std::tie(hub_address_, hub_) =
+      agree_on_hub_address(ring, topology_, is_one_process, environment_.settings.interfaces);
   return agree_on_clock(*close_first, ring, topology_);
 }
 

@@ -22,7 +22,8 @@ std::size_t hello_bytes() { return encode(Hello{}).size(); }
 
 // The constructor listens, so that a node can connect as soon as it has the address. The kernel
 // queues connections until accept4() is called.
-LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
+LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host,
+                     std::span<const std::string> interfaces)
     : listener_(listen_on_tcp(is_one_host)),
       max_message_(max_message_bytes(ranks_of_largest_node)),
       nodes_(static_cast<std::size_t>(nodes)) {
@@ -31,7 +32,7 @@ LeaderHub::LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host)
   address_.hub_secret = random_secret();
   address_.server.port = port_of(listener_);
   address_.server.set_addresses(is_one_host ? std::vector<std::string>{"127.0.0.1"}
-                                            : host_addresses());
+                                            : host_addresses(interfaces));
 }
 
 // Accepts a bounded number per call, so that a peer that connects repeatedly cannot keep this

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,10 @@ class LeaderHub {
   };
 
   /// Starts to listen, on the loopback interface only if `is_one_host`. `nodes` is the number of
-  /// nodes of the job. If listening fails, is_open() is false and no node can connect.
-  LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host);
+  /// nodes of the job. If listening fails, is_open() is false and no node can connect. See
+  /// host_addresses() for `interfaces`.
+  LeaderHub(int nodes, int ranks_of_largest_node, bool is_one_host,
+            std::span<const std::string> interfaces = {});
 
   bool is_open() const { return address_.server.port != 0; }
   const HubAddress& address() const { return address_; }

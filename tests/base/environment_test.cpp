@@ -1,5 +1,6 @@
 #include "horo/base/environment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -37,13 +38,15 @@ TEST(Environment, ReadsValuesAndIgnoresOtherVariables) {
   const ParsedEnvironment parsed =
       parse({"PATH=/bin", "HORO_TEST_DELAY=50us", "HORO_BUCKET_BYTES=64MiB", "HORO_SPIN=500us",
              "HORO_ALGORITHM=ring", "HORO_STORES=plain", "HORO_ALLREDUCE=halving",
-             "HORO_LINK_FILE=/x/links"});
+             "HORO_LINK_FILE=/x/links", "HORO_INTERFACES=ib0,eth0"});
   EXPECT_EQ(parsed.settings.bucket_bytes, 64u << 20);
   EXPECT_EQ(parsed.settings.spin, 500us);
   EXPECT_EQ(parsed.settings.algorithm, Algorithm::kRing);
   EXPECT_EQ(parsed.settings.stores, Stores::kPlain);
   EXPECT_EQ(parsed.settings.allreduce, MessageAllreduce::kHalving);
   EXPECT_EQ(parsed.settings.link_file, "/x/links");
+  EXPECT_THAT(parsed.settings.interfaces, ::testing::ElementsAre("ib0", "eth0"));
+  EXPECT_THAT(parse({"HORO_INTERFACES=auto"}).settings.interfaces, ::testing::IsEmpty());
   EXPECT_TRUE(parsed.warnings.empty());
   EXPECT_EQ(parse({}).settings.link_file, "");
 }
@@ -101,7 +104,8 @@ TEST(Environment, ErrorNamesVariableAndAcceptedValues) {
        {"HORO_TIMEOUT=soon", "HORO_TIMEOUT=0", "HORO_METRICS=1",
         "HORO_AUTOTUNE=", "HORO_BUCKET_BYTES=0", "HORO_ALGORITHM=fast", "HORO_LOG_LEVEL=loud",
         "HORO_CACHE_CAPACITY=-1", "HORO_DIRECT_BYTES=1GiB", "HORO_SERVERS=0",
-        "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain", "HORO_ALLREDUCE=tree"}) {
+        "HORO_INTERFACES=eth0,", "HORO_SEGMENT_BYTES=12", "HORO_SPIN=", "HORO_STORES=Plain",
+        "HORO_ALLREDUCE=tree"}) {
     try {
       parse({entry});
       FAIL() << entry;

@@ -1,5 +1,6 @@
 #include "horo/base/system/sockets.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -7,6 +8,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "horo/base/error.h"
 
 namespace horo {
 namespace {
@@ -31,6 +34,25 @@ TEST(TcpAddress, KeepsAddressesThatFit) {
   ASSERT_EQ(kept.size(), TcpAddress::kMaxAddresses);
   EXPECT_EQ(kept[0], "10.0.0.0");
   EXPECT_NE(random_secret(), random_secret());
+}
+
+TEST(HostAddresses, AreThoseOfNamedInterfaces) {
+  const std::vector<std::string> loopback = {"lo"};
+  const auto of_loopback = host_addresses(loopback);
+  ASSERT_FALSE(of_loopback.empty());
+  EXPECT_EQ(of_loopback[0], "127.0.0.1");
+  for (const std::string& address : host_addresses()) EXPECT_NE(address, "127.0.0.1");
+}
+
+TEST(HostAddresses, ErrorNamesInterfaceAndThoseOfHost) {
+  const std::vector<std::string> names = {"lo", "no_such0"};
+  try {
+    host_addresses(names);
+    FAIL() << "no error";
+  } catch (const InvalidArgument& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("HORO_INTERFACES names 'no_such0'"));
+    EXPECT_THAT(error.what(), ::testing::ContainsRegex("it has: .*lo"));
+  }
 }
 
 TEST(Sockets, ConnectsOverLoopback) {

@@ -1,6 +1,8 @@
 #include "horo/base/system/sockets.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -13,6 +15,8 @@
 #include <cstring>
 #include <memory>
 #include <random>
+
+#include "horo/base/error.h"
 
 namespace horo {
 namespace {
@@ -76,6 +80,35 @@ FileDescriptor listen_at(const Address& address) {
   return listener;
 }
 
+struct InterfaceAddress {
+  std::string interface;
+  std::string text;
+  bool is_ipv6 = false;
+  bool is_loopback = false;
+};
+
+// The addresses of the active interfaces, without link-local addresses of IPv6.
+std::vector<InterfaceAddress> interface_addresses() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return {};
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
+  std::vector<InterfaceAddress> result;
+  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
+    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0) continue;
+    const bool is_loopback = (each->ifa_flags & IFF_LOOPBACK) != 0;
+    if (each->ifa_addr->sa_family == AF_INET) {
+      const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
+      result.push_back({each->ifa_name, text_of(AF_INET, &address->sin_addr), false, is_loopback});
+    } else if (each->ifa_addr->sa_family == AF_INET6) {
+      const auto* address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+      if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr))
+        result.push_back(
+            {each->ifa_name, text_of(AF_INET6, &address->sin6_addr), true, is_loopback});
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 void TcpAddress::set_addresses(std::span<const std::string> texts) {
@@ -101,27 +134,29 @@ Secret random_secret() {
   return secret;
 }
 
-std::vector<std::string> host_addresses() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  std::vector<std::string> of_ipv4;
-  std::vector<std::string> of_ipv6;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || (each->ifa_flags & IFF_UP) == 0 ||
-        (each->ifa_flags & IFF_LOOPBACK) != 0)
-      continue;
-    if (each->ifa_addr->sa_family == AF_INET) {
-      const auto* address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
-      of_ipv4.push_back(text_of(AF_INET, &address->sin_addr));
-    } else if (each->ifa_addr->sa_family == AF_INET6) {
-      const auto* address = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-      if (!IN6_IS_ADDR_LINKLOCAL(&address->sin6_addr))
-        of_ipv6.push_back(text_of(AF_INET6, &address->sin6_addr));
-    }
+std::vector<std::string> host_addresses(std::span<const std::string> interfaces) {
+  const std::vector<InterfaceAddress> all = interface_addresses();
+  std::vector<std::string> texts;
+  const auto add = [&](auto&& is_chosen) {
+    for (const bool is_ipv6 : {false, true})
+      for (const InterfaceAddress& address : all)
+        if (address.is_ipv6 == is_ipv6 && is_chosen(address)) texts.push_back(address.text);
+  };
+  if (interfaces.empty()) add([](const InterfaceAddress& each) { return !each.is_loopback; });
+  for (const std::string& name : interfaces) {
+    const std::size_t before = texts.size();
+    add([&](const InterfaceAddress& each) { return each.interface == name; });
+    if (texts.size() > before) continue;
+    std::vector<std::string> known;
+    for (const InterfaceAddress& address : all)
+      if (std::ranges::find(known, address.interface) == known.end())
+        known.push_back(address.interface);
+    throw InvalidArgument(
+        fmt::format("HORO_INTERFACES names '{}', which is no active interface with an address on "
+                    "this host; it has: {}",
+                    name, fmt::join(known, ", ")));
   }
-  of_ipv4.insert(of_ipv4.end(), of_ipv6.begin(), of_ipv6.end());
-  return of_ipv4;
+  return texts;
 }
 
 FileDescriptor listen_on_tcp(bool loopback_only, std::uint16_t port) {

@@ -36,8 +36,10 @@ struct TcpAddress {
 static_assert(std::is_trivially_copyable_v<TcpAddress>);
 
 /// Returns the addresses of this host's active interfaces as text, IPv4 before IPv6. Excludes
-/// loopback interfaces and link-local addresses of IPv6. Empty if the interfaces cannot be listed.
-std::vector<std::string> host_addresses();
+/// link-local addresses of IPv6. With `interfaces`, returns the addresses of the interfaces with
+/// these names, in their order; throws InvalidArgument if one of them has no address. Without,
+/// excludes loopback interfaces, and is empty if the interfaces cannot be listed.
+std::vector<std::string> host_addresses(std::span<const std::string> interfaces = {});
 
 /// Creates a non-blocking socket that listens on `port`, or on any free port if `port` is 0. If
 /// `loopback_only`, listens on the loopback interface by IPv4. Otherwise listens on all interfaces
