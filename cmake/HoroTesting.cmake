@@ -32,6 +32,7 @@ if(HORO_PRECOMPILE_HEADERS)
 endif()
 function(horo_precompile_test name)
   if(HORO_PRECOMPILE_HEADERS)
+    target_link_libraries(${name} PRIVATE fmt::fmt)  # its definitions must be those with which the headers were precompiled
     target_precompile_headers(${name} REUSE_FROM horo_test_headers)
   endif()
 endfunction()
