@@ -112,7 +112,7 @@ def prefix():
 def missing_for(text):
     """Returns what a tutorial needs and this machine lacks, or None."""
     python = os.environ.get("HORO_TEST_TORCH_PYTHON") or sys.executable
-    if "import horo.torch" in text and subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
+    if re.search(r"import (horo\.)?torch", text) and subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL, check=False).returncode:
         return "PyTorch is missing"
     if "horo::torch" in text and not list(prefix().rglob("libhoro_torch.*")):
         return "this build has no adapter for libtorch"

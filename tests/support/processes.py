@@ -91,13 +91,14 @@ def leftovers(pids, before, mpi_files):
     """Describes the processes and files that a job left behind; "" if there are none. Waits up to GRACE_S for them.
 
     `pids`: the processes of the job. `before`: the result of shared_memory_files() before the job. A file counts if it is
-    newer and no process uses it. A file of Open MPI counts only if `mpi_files` (MpiFiles) contains it.
+    newer and no process uses it. A file of Open MPI counts only if `mpi_files` (MpiFiles) contains it; an older one has the name
+    of an earlier job, because Open MPI derives the names from process numbers, which the kernel uses again.
     """
     deadline = time.monotonic() + GRACE_S
     while True:
         alive = [pid for pid in pids if is_alive(pid)]
         new_files = {name for name in shared_memory_files() - before if not is_segment(name)}
-        files = new_files - mapped_files() | set(mpi_files.left())
+        files = new_files - mapped_files() | set(mpi_files.left()) - before
         if not alive and not files:
             return ""
         if time.monotonic() > deadline:

@@ -52,6 +52,14 @@ class MpiFiles(unittest.TestCase):
         files = processes.MpiFiles([pid])
         self.assertEqual((files.segments, files.left()), (set(), []))
 
+    def test_files_of_earlier_job_with_same_number_do_not_count(self):
+        files = processes.MpiFiles()
+        files.segments = {f".{os.geteuid()}.1a."}
+        names = [f"vader_segment.host.{os.geteuid()}.1a.{rank}" for rank in range(2)]
+        with mock.patch.object(processes, "GRACE_S", 0), mock.patch.object(processes.os, "listdir", lambda _: names):
+            self.assertEqual(processes.leftovers([], {names[0]}, files), f"processes [], files ['{names[1]}']")
+            self.assertEqual(processes.leftovers([], set(names), files), "")
+
 
 if __name__ == "__main__":
     unittest.main()
