@@ -1,10 +1,14 @@
 """Training with PyTorch on the ranks of a job equals training on one rank with all samples. Exits with 77 without PyTorch."""
 import sys
+from unittest import mock
 
 try:
     import torch
 except ImportError:
     print("SKIPPED: PyTorch is missing; pip install torch")
+    sys.exit(77)
+if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+    print(f"SKIPPED: this needs PyTorch 2.1 or later, and PyTorch is {torch.__version__}; pip install --upgrade torch")
     sys.exit(77)
 
 import horo.torch as horo
@@ -123,7 +127,20 @@ transposed = torch.arange(6.0).reshape(2, 3).t()
 assert torch.equal(horo.allreduce(transposed), transposed)
 assert horo.allgather(torch.tensor([RANK])).tolist() == list(range(SIZE))
 
+
+
+class OldTensor:
+    """In place of torch.Tensor before PyTorch 2.1."""
+
+
+def make_distributed_optimizer_with_old_torch():
+    own = make_optimizer(model, "sgd")
+    with mock.patch.object(torch, "Tensor", OldTensor):
+        horo.DistributedOptimizer(own, model.named_parameters())
+
+
 for text, call in (("not contiguous", lambda: horo.allreduce_(transposed)),
+                   ("needs PyTorch 2.1 or later", make_distributed_optimizer_with_old_torch),
                    ("is not a parameter of the optimizer",
                     lambda: horo.DistributedOptimizer(make_optimizer(model, "sgd"), Net(3).named_parameters())),
                    ("without a name",

@@ -151,6 +151,8 @@ def DistributedOptimizer(optimizer, named_parameters=None, *, op=Average, backwa
     once after them. op: Average, Sum or Adasum. context: a process set, in place of all ranks. options: of GradientSync, such
     as clip_norm, wire or compression.
     """
+    if not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
+        raise InvalidArgument(f"DistributedOptimizer needs PyTorch 2.1 or later, and this is {torch.__version__}; pip install --upgrade torch")
     if named_parameters is None:
         named_parameters = [(f"parameter.{group}.{index}", parameter) for group, content in enumerate(optimizer.param_groups)
                             for index, parameter in enumerate(content["params"])]
