@@ -182,7 +182,7 @@ class Rounds:
         if self.reading is None or self.arguments.patience:
             self.reading = self.runner.probe()
         # The processes on emulated hosts are no children of this one, so the load is measured before the run.
-        foreign_cores = running.foreign_cores_now() if place.hosts else None
+        foreign_cores = running.foreign_cores_during(0.3) if place.hosts else None
         load = running.ForeignLoad()
         start = time.monotonic()
         try:

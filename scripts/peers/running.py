@@ -110,10 +110,10 @@ class ForeignLoad:
         return max(0.0, (busy - own) / seconds)
 
 
-def foreign_cores_now():
-    """The number of cores that other programs keep busy while no run of this script is under way."""
+def foreign_cores_during(seconds):
+    """The number of cores that other programs keep busy in the next `seconds`, in which this process sleeps."""
     load = ForeignLoad()
-    time.sleep(0.3)
+    time.sleep(seconds)
     return load.cores()
 
 
@@ -121,9 +121,7 @@ def wait_for_calm(patience_seconds):
     """Waits until other programs leave the cores idle, at most `patience_seconds`."""
     deadline = time.monotonic() + patience_seconds
     while time.monotonic() < deadline:
-        load = ForeignLoad()
-        time.sleep(0.5)
-        if load.cores() < CALM_CORES:
+        if foreign_cores_during(0.5) < CALM_CORES:
             return
 
 
